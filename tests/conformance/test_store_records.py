@@ -104,15 +104,15 @@ def test_fewer_are_kept_from_the_next_failure_on(keeping: Keeper) -> None:
     """A store with other settings has left many; each failure drops some of them, so that none takes long."""
     store = keeping(0, 0)
     put(store, new_job())
-    fail(store, 1, 250)
+    fail(store, 1, 378)
     store._records._first = store._records._last = 2  # type: ignore[attr-defined]
     lengths = []
     for _ in range(4):
         fail(store, 1, 1)
         lengths.append(len(kept(store, 1)))
-    assert lengths == [151, 52, 4, 4]
-    assert kept(store, 1) == [1, 2, 253, 254]
-    assert store.dropped_errors(1) == [("error", "Oops", 250)]
+    assert lengths == [251, 124, 4, 4]
+    assert kept(store, 1) == [1, 2, 381, 382]
+    assert store.dropped_errors(1) == [("error", "Oops", 378)]
 
 
 def test_a_deleted_jobs_records_are_gone_at_once_or_swept_some_at_a_time(store: Store) -> None:

@@ -7,7 +7,7 @@ import pytest
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite.filters import count_statement, find_statement, where_clause
-from anew.store.sqlite.sql import sql, statements
+from anew.store.sqlite.sql import WIDTH, in_lists, in_widths, sql, statements
 
 
 @pytest.mark.parametrize("width", [1, 2, 100])
@@ -29,7 +29,25 @@ def test_no_placeholder_and_no_comment_is_left() -> None:
 
 def test_the_widest_statement_stays_within_sqlites_number_of_parameters() -> None:
     """32,766 is SQLite's own bound."""
-    assert max(sql(name, 100).count("?") for name in statements()) <= 32_766
+    assert max(sql(name, WIDTH).count("?") for name in statements()) <= 32_766
+
+
+def test_rows_are_cut_into_pieces_of_few_widths_in_order() -> None:
+    """512 prepared statements are kept (apsw 3.54): 23 widths of twenty verbs fit in."""
+    pieces = {n: list(in_widths(range(n))) for n in range(1_000)}
+    assert all([x for piece in pieces[n] for x in piece] == list(range(n)) for n in pieces)
+    assert {len(piece) for found in pieces.values() for piece in found} == {*range(1, 8), *range(8, 129, 8)}
+    assert [len(piece) for piece in pieces[300]] == [128, 128, 40, 4]
+    assert pieces[0] == []
+
+
+def test_keys_are_filled_up_to_lists_of_few_lengths() -> None:
+    lists = {n: list(in_lists(range(n))) for n in range(1_000)}
+    assert all(list(dict.fromkeys(x for keys in lists[n] for x in keys)) == list(range(n)) for n in lists)
+    assert len({len(keys) for found in lists.values() for keys in found}) == 14
+    assert lists[5] == [(0, 1, 2, 3, 4, 4)]
+    assert [len(keys) for keys in lists[300]] == [128, 128, 48]
+    assert lists[0] == []
 
 
 NASTY = "x'; DROP TABLE job; --"

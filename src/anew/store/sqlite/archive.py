@@ -13,7 +13,7 @@ from anew.jobs.job import History, Span
 from anew.store.protocol import LAST_KEY
 from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations
 from anew.store.sqlite.rows import job_of
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_lists, sql
 from anew.units import shown
 
 
@@ -67,7 +67,7 @@ class SqliteArchive:
         execute = self._connection.execute
         keys = [key for (key,) in execute(sql("failed_jobs"), (before, limit))]
         found = []
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = execute(sql("failures", len(part)), part)
             spans = {
                 key: tuple(sorted(Span(began, ended) for _, began, ended in group))

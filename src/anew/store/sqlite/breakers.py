@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from anew.jobs.breaker import BreakerRow, BreakerState
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_lists, in_widths, sql
 
 _FIELDS = BreakerRow.__struct_fields__
 _STATES = frozenset(BreakerState)
@@ -31,7 +31,7 @@ class Breakers:
         if keys is None:
             return [_row_of(row) for row in self._execute(sql("all_breakers")).fetchall()]
         rows: list[BreakerRow] = []
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             found = self._execute(sql("breakers", len(part)), tuple(part)).fetchall()
             rows += [_row_of(row) for row in found]
         return rows

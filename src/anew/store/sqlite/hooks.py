@@ -13,7 +13,7 @@ from anew.jobs.state import State
 from anew.jobs.unique import Lock, Scope
 from anew.store.protocol import BatchParts, TrackedProgress
 from anew.store.sqlite.rows import STATE
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_lists, in_widths, sql
 
 _Row = tuple[Any, ...]
 TABLES = ("unique_lock", "batch", "progress")
@@ -31,7 +31,7 @@ class SqliteHooks:
 
     def among(self, keys: Sequence[int]) -> list[Hooked]:
         """Give those of some jobs that are tied to something."""
-        return [_hooked(row) for part in in_widths(keys) for row in self._rows("hooked", part)]
+        return [_hooked(row) for part in in_lists(keys) for row in self._rows("hooked", part)]
 
     def purgeable(self, now: int, limit: int) -> list[Hooked]:
         """Of the jobs that `reap` would remove with these arguments, give those that are tied to something."""
@@ -39,23 +39,23 @@ class SqliteHooks:
 
     def add(self, keys: Sequence[int], hook: Hook) -> None:
         """Set a bit in some jobs."""
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("add_hooks", len(part)), (int(hook), *part))
 
     def drop_expiry(self, keys: Sequence[int]) -> None:
         """Have some jobs expire no more."""
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("drop_expiry", len(part)), (~(Hook.EXPIRES | Hook.EXPIRED), *part))
 
     def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
         """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
-        return {jid: key for part in in_widths(jids) for jid, key in self._rows("stored_once", part)}
+        return {jid: key for part in in_lists(jids) for jid, key in self._rows("stored_once", part)}
 
     # -- unique keys
 
     def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
         """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
-        rows = [row for part in in_widths(digests) for row in self._rows("locks", part)]
+        rows = [row for part in in_lists(digests) for row in self._rows("locks", part)]
         return [
             (Lock(digest, key, _scope(scope), at), STATE.get(code)) for digest, key, scope, at, code in rows
         ]
@@ -73,7 +73,7 @@ class SqliteHooks:
 
     def release_locks(self, keys: Sequence[int]) -> None:
         """Remove the locks that some jobs hold."""
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("release_locks", len(part)), part)
 
     def reap_locks(self, now: int, limit: int) -> int:
@@ -88,7 +88,7 @@ class SqliteHooks:
 
     def batches(self, keys: Sequence[int]) -> list[BatchRow]:
         """Read batches; unknown ones are left out."""
-        return [_batch(row) for part in in_widths(keys) for row in self._rows("batches", part)]
+        return [_batch(row) for part in in_lists(keys) for row in self._rows("batches", part)]
 
     def write_batches(self, rows: Iterable[tuple[BatchRow, int | None]]) -> None:
         """Write batches, and until when each is kept."""
@@ -105,7 +105,7 @@ class SqliteHooks:
 
     def delete_batches(self, keys: Sequence[int]) -> None:
         """Remove batches."""
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("delete_batches", len(part)), part)
 
     # -- progress
@@ -113,7 +113,7 @@ class SqliteHooks:
     def progress(self, jids: Sequence[str]) -> dict[str, TrackedProgress]:
         """Read records by the ids of their jobs."""
         found: dict[str, TrackedProgress] = {}
-        for part in in_widths(jids):
+        for part in in_lists(jids):
             for jid, key, word, percent, description, updated_at in self._rows("progress", part):
                 if word not in _WORDS:
                     continue

@@ -13,7 +13,7 @@ from anew.jobs.limits import Bucket, Throttle
 from anew.store.protocol import LimitedJob
 from anew.store.sqlite.queues import Queues, tally
 from anew.store.sqlite.rows import BLOCKED, IN_FLIGHT, READY
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_lists, in_widths, sql
 
 TABLES = ("limited", "limit_key")
 
@@ -36,7 +36,7 @@ class LimitedRows:
 
     def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
         """Read the limits of keys; those that have none are left out."""
-        rows = chain.from_iterable(self._rows("limit_keys", part) for part in in_widths(names))
+        rows = chain.from_iterable(self._rows("limit_keys", part) for part in in_lists(names))
         return {
             name: KeyLimit(
                 name, _bounds.decode(bounds), Bucket(debt, at), look_at, Gate(until, bool(probing))
@@ -52,7 +52,7 @@ class LimitedRows:
 
     def drop_limits(self, names: Sequence[str]) -> None:
         """Remove keys."""
-        for part in in_widths(names):
+        for part in in_lists(names):
             self._execute(sql("drop_limit_keys", len(part)), part)
 
     def looks(self, now: int, limit: int) -> list[str]:
@@ -73,7 +73,7 @@ class LimitedRows:
 
     def among(self, keys: Sequence[int]) -> list[LimitedJob]:
         """Read those of some jobs that have a key."""
-        parts = in_widths(keys)
+        parts = in_lists(keys)
         rows = chain.from_iterable(self._rows("limited_jobs", part) for part in parts)
         return [
             LimitedJob(key, name, KeyStanding(standing), queue, priority)
@@ -83,7 +83,7 @@ class LimitedRows:
     def running(self, names: Sequence[str]) -> Mapping[str, int]:
         """Count the jobs of keys that run; keys without one are left out."""
         found: dict[str, int] = {}
-        for part in in_widths(names):
+        for part in in_lists(names):
             found.update(self._rows("limited_running", part))
         return found
 
@@ -105,13 +105,13 @@ class LimitedRows:
 
     def run(self, keys: Sequence[int]) -> None:
         """Note that jobs run, which are in flight."""
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("stand", len(part)), (int(KeyStanding.RUNNING), *part))
 
     def block(self, keys: Sequence[int], *, taken: bool) -> None:
         """Block jobs that are ready, or were taken in this transaction: they stand in no line."""
         before = IN_FLIGHT if taken else READY
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = self._execute(sql("block", len(part)), (*part, before)).fetchall()
             counted = tally([queue for _, queue, _ in rows])
             self._queues.move(counted, before, BLOCKED)
@@ -124,7 +124,7 @@ class LimitedRows:
     def unblock(self, keys: Sequence[int]) -> int:
         """Put those of some jobs that are blocked into their queues' lines; report how many."""
         found = 0
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = self._execute(sql("unblock", len(part)), part).fetchall()
             counted = tally([queue for _, queue in rows])
             self._queues.move(counted, BLOCKED, READY)
@@ -158,7 +158,7 @@ class LimitedRows:
             self._queues.change(queue)
 
     def _names(self, name: str, keys: Sequence[int]) -> list[str]:
-        found = chain.from_iterable(self._rows(name, part) for part in in_widths(keys))
+        found = chain.from_iterable(self._rows(name, part) for part in in_lists(keys))
         return list(dict.fromkeys(key for (key,) in found))
 
     def _rows(self, name: str, part: Sequence[Any]) -> list[tuple[Any, ...]]:

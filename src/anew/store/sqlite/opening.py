@@ -27,6 +27,9 @@ CACHE_KIB = 8_000
 """Small on purpose: where a B-tree is rebalanced, SQLite reads its whole cache at the commit. The head and the tail of each
 queue fit in, and what else is read comes from the system's cache."""
 
+STATEMENTS = 512
+"""Prepared statements that are kept: as many as apsw can, whatever it is told."""
+
 FILE_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 RESERVE_BYTES = 8 << 20
@@ -177,7 +180,7 @@ def reserve_space(path: Path) -> None:
 
 def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     """Open the writer's connection with the settings that everything else relies on."""
-    connection = apsw.Connection(path, vfs=vfs, statementcachesize=2_000)
+    connection = apsw.Connection(path, vfs=vfs, statementcachesize=STATEMENTS)
     # Without this SQLite prepares a statement again whenever a bound value could change its plan; ours name their indexes.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # A lock that another program holds must not stop the caller: it is told at once and tries again.

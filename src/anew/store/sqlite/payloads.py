@@ -7,7 +7,7 @@ is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from anew.jobs.codec import NewJob
 from anew.store.protocol import Position
 from anew.store.sqlite.rows import INLINE_BYTES
-from anew.store.sqlite.sql import sql
+from anew.store.sqlite.sql import in_lists, sql
 
 PART_BYTES = 256 << 10
 """One part is about a millisecond's work."""
@@ -91,10 +91,10 @@ class Payloads:
         parts = self._execute(sql("payload"), (key,)).fetchall()
         return b"".join([part for (part,) in parts]) if parts else None
 
-    def delete(self, keys: Iterable[int]) -> None:
-        """Remove the payloads of at most a statement's width of jobs."""
-        keys = tuple(keys)
-        self._execute(sql("delete_payloads", len(keys)), keys)
+    def delete(self, keys: Sequence[int]) -> None:
+        """Remove the payloads of some jobs."""
+        for part in in_lists(keys):
+            self._execute(sql("delete_payloads", len(part)), part)
 
     def delete_all(self) -> None:
         """Remove all payloads but what is staged: those jobs have yet to come, and must come whole."""

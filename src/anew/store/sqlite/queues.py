@@ -15,7 +15,7 @@ from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.state import State
 from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
 from anew.store.sqlite.slots import Slots
-from anew.store.sqlite.sql import in_widths, sql, write_rows
+from anew.store.sqlite.sql import in_lists, in_widths, sql, write_rows
 
 T = TypeVar("T")
 Counted = Mapping[str, Mapping[State, int]]
@@ -116,7 +116,7 @@ class Queues:
         unknown = [queue for queue in queues if queue not in self._known]
         if not unknown:
             return
-        for part in in_widths(unknown):
+        for part in in_lists(unknown):
             for name, *row in self._execute(sql("read_queues", len(part)), part):
                 self._known[name] = _Queue(row)
         for queue in unknown:
@@ -171,7 +171,7 @@ class Queues:
         ):
             if rows:
                 write_rows(self._alter, statement, rows)
-        for gone in in_widths(dropped):
+        for gone in in_lists(dropped):
             self._alter(sql("drop_queues", len(gone)), gone)
 
     def _get(self, name: str) -> _Queue:
@@ -244,7 +244,7 @@ class Queues:
         if queues is None:
             found = self._execute(sql("read_counters")).fetchall()
         else:
-            parts = in_widths(list(queues))
+            parts = in_lists(list(queues))
             found = [row for part in parts for row in self._execute(sql("read_queues", len(part)), part)]
         found += [
             (name, *queue.jobs) for name, queue in self._changed.items() if queues is None or name in queues

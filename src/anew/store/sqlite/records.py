@@ -15,7 +15,7 @@ from anew.store.protocol import Page
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import tally
 from anew.store.sqlite.rows import attempt_values, error_of
-from anew.store.sqlite.sql import WIDTH, in_widths, sql, write_rows
+from anew.store.sqlite.sql import WIDTH, in_lists, sql, write_rows
 
 INLINE_RECORDS = 1_000
 """Records that are deleted with their jobs in one statement; what is more is left to `sweep`."""
@@ -77,10 +77,10 @@ class Records:
                 records, size = records - more, size - more_bytes
             else:
                 now.append(key)
-        if now:
-            self._payloads.delete(now)
-            self._execute(sql("delete_attempts", len(now)), now)
-            self._execute(sql("delete_attempt_counts", len(now)), now)
+        self._payloads.delete(now)
+        for part in in_lists(now):
+            self._execute(sql("delete_attempts", len(part)), part)
+            self._execute(sql("delete_attempt_counts", len(part)), part)
         write_rows(self._execute, "leave_over", [(key,) for key in later])
 
     def sweep(self, limit: int) -> bool:
@@ -93,7 +93,7 @@ class Records:
 
     def _sweep_one(self, key: int, limit: int) -> int:
         ids = [id_ for (id_,) in self._execute(sql("leftover_attempts"), (key, limit)).fetchall()]
-        for part in in_widths(ids):
+        for part in in_lists(ids):
             self._execute(sql("drop_attempts", len(part)), part)
         parts = self._execute(sql("leftover_parts"), (key, limit - len(ids))).fetchall()
         for (number,) in parts:
@@ -121,7 +121,7 @@ class Records:
     def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
         """Read the latest record of each job that has one: its message cut, no backtrace, no decision."""
         found: dict[int, ErrorRecord] = {}
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = self._execute(sql("last_errors", len(part)), part)
             found.update((row[0], error_of(row[1:])) for row in rows)
         return found
@@ -138,7 +138,7 @@ class Records:
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
         found: set[int] = set()
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
         return found
 
@@ -148,5 +148,5 @@ class Records:
 
     def recount_records(self, keys: Sequence[int]) -> None:
         """Count the records of jobs anew."""
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("recount_records", len(part)), part)

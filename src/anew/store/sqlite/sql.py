@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import resources
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from anew.jobs.breaker import BreakerRow
@@ -16,8 +17,12 @@ from anew.store.topics import DeliveryRow, MessageRow, SubscriptionRow
 
 T = TypeVar("T")
 
-WIDTH = 100
-"""Rows or keys in one statement: wide enough that a step's price vanishes, few enough widths for the statement cache."""
+WIDTH = 128
+"""Rows or keys in one statement at most: wide enough that a step's price vanishes."""
+
+_STEP = 8
+_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, WIDTH)
+"""Few widths: with each number from 1 to 128 each verb would have so many statements, more than are kept prepared."""
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _ROWS = re.compile(r"@rows\((\d+)\)")
@@ -74,11 +79,31 @@ def _row(columns: int) -> str:
     return "(" + ",".join("?" * columns) + ")"
 
 
-def in_widths(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    """Cut a sequence into pieces of at most `WIDTH`."""
-    if len(items) <= WIDTH:  # mostly, and often there is nothing: no generator for that
-        return (items,) if items else ()
-    return (items[start : start + WIDTH] for start in range(0, len(items), WIDTH))
+def in_widths(rows: Sequence[T]) -> Iterable[Sequence[T]]:
+    """Cut rows into whole eights, `WIDTH` at most, and the rest: 23 widths."""
+    if len(rows) < _STEP:  # mostly, and often there is nothing: no generator for that
+        return (rows,) if rows else ()
+    return _eights(rows)
+
+
+def _eights(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    whole = len(rows) // _STEP * _STEP
+    for start in range(0, whole, WIDTH):
+        yield rows[start : min(start + WIDTH, whole)]
+    if whole < len(rows):
+        yield rows[whole:]
+
+
+def in_lists(keys: Sequence[T]) -> Iterable[Sequence[T]]:
+    """Cut keys for statements with ``IN (@marks)``; each list repeats its last key until it has one of few lengths."""
+    if len(keys) in _LENGTHS:
+        return (keys,)
+    return [_filled(keys[start : start + WIDTH]) for start in range(0, len(keys), WIDTH)]
+
+
+def _filled(keys: Sequence[T]) -> Sequence[T]:
+    missing = _LENGTHS[bisect_left(_LENGTHS, len(keys))] - len(keys)
+    return (*keys, *repeat(keys[-1], missing))
 
 
 def write_rows(execute: Callable[..., Any], name: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -56,7 +56,7 @@ from anew.store.sqlite.rows import (
     rewrite_values,
 )
 from anew.store.sqlite.sharing import Sharing
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_lists, in_widths, sql
 from anew.store.sqlite.takes import Takes
 from anew.store.sqlite.topics import SqliteTopics
 
@@ -439,7 +439,7 @@ class SqliteStore:
 
     def named(self, jids: Sequence[str]) -> list[Named]:
         """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
-        parts = in_widths(jids)
+        parts = in_lists(jids)
         return [Named(*row) for part in parts for row in self._execute(sql("named", len(part)), part)]
 
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -454,7 +454,7 @@ class SqliteStore:
         done: list[int] = []
         self._uncovered = True
         others = ~(Hook.ONCE if members is None else Hook.ONCE | Hook.MEMBER)
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = self._execute(sql("finish", len(part)), (others, *part)).fetchall()
             done += [key for key, _, _ in rows]
             self._queues.move(tally([queue for _, queue, _ in rows]), IN_FLIGHT, None)
@@ -501,7 +501,7 @@ class SqliteStore:
     def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
         """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
         written: list[int] = []
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = self._execute(sql("release", len(part)), (int(interrupted), *part, now)).fetchall()
             for queue, n in tally([row[1] for row in rows]).items():
                 self._queues.move({queue: n}, IN_FLIGHT, READY)
@@ -575,7 +575,7 @@ class SqliteStore:
         """Remove jobs in any state with all that belongs to them; give the keys that were there."""
         deleted: list[int] = []
         self._uncovered = True
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             rows = self._execute(sql("delete", len(part)), part).fetchall()
             found = [row[0] for row in rows]
             if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
@@ -647,7 +647,7 @@ class SqliteStore:
         """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
         name = "load_payload" if payload else "load"
         jobs: list[Job] = []
-        for part in in_widths(sorted(set(keys))):
+        for part in in_lists(sorted(set(keys))):
             for row in self._loaded(sql(name, len(part)), part):
                 if row[STATE_AT] not in STATE:
                     self._unreadable.setdefault(row[0], f"its state {row[STATE_AT]} is none")
@@ -676,7 +676,7 @@ class SqliteStore:
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
         sizes: dict[int, int] = {}
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             sizes.update(self._execute(sql("payload_sizes", len(part)), part).fetchall())
         return sizes
 

@@ -14,7 +14,7 @@ from anew.store.protocol import Hold, Reserved, Taken, TakenRow
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.rows import IN_FLIGHT, READY, WIDTH_OF_JOB, checksum, damage, job_of
-from anew.store.sqlite.sql import WIDTH, in_widths, sql, write_rows
+from anew.store.sqlite.sql import WIDTH, in_lists, sql, write_rows
 
 _HOOKS_OF_TAKEN = itemgetter(-1)
 
@@ -75,7 +75,7 @@ class Takes:
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
         by_key: dict[int, tuple[Any, ...]] = {}
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             by_key |= {row[0]: row for row in self._execute(sql("select_ready_by_key", len(part)), part)}
         found = [by_key[key] for key in keys if key in by_key]
         rows, corrupt = self._with_payloads(found, max_bytes)
@@ -93,7 +93,7 @@ class Takes:
             each[queue] = each.get(queue, 0) + n
         keys, behind = self._queues.first_of_each(each)
         by_key: dict[int, tuple[Any, ...]] = {}
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
             by_key |= {row[0]: row for row in found}
         jobs: list[Job] = []
@@ -114,7 +114,7 @@ class Takes:
             else:
                 corrupt[row[0]] = wrong
         stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
-        for some in in_widths([row[0] for row in taken]):
+        for some in in_lists([row[0] for row in taken]):
             self._execute(sql("reserve_by_key", len(some)), (*stamp, *some))
         self._took(taken, keys, behind)
         return Reserved(jobs, corrupt)
@@ -129,7 +129,7 @@ class Takes:
                 self._queues.change(queue)
 
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
-        for part in in_widths(keys):
+        for part in in_lists(keys):
             self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
 
     def _with_payloads(

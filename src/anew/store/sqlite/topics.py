@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_lists, in_widths, sql
 from anew.store.topics import (
     AttemptRow,
     DeliveryRow,
@@ -134,7 +134,7 @@ class SqliteTopics:
     def policies(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Read policies by number."""
         found: dict[int, bytes] = {}
-        for part in in_widths(numbers):
+        for part in in_lists(numbers):
             found.update(self._execute(sql("delivery_policies", len(part)), part).fetchall())
         return found
 
@@ -228,13 +228,13 @@ class SqliteTopics:
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""
         messages = [key for (key,) in self._execute(sql("purge_messages"), (now, limit)).fetchall()]
-        for part in in_widths(messages):
+        for part in in_lists(messages):
             self._execute(sql("leave_deliveries", len(part)), (now, *part))
         found = len(messages)
         for name in ("purge_publications", "purge_delivery_tasks"):
             found += len(self._execute(sql(name), (now, limit)).fetchall())
         gone = [key for (key,) in self._execute(sql("purge_deliveries"), (now, limit)).fetchall()]
-        for part in in_widths(gone):
+        for part in in_lists(gone):
             self._execute(sql("purge_attempts", len(part)), part)
         return found + len(gone)
 
@@ -248,7 +248,7 @@ class SqliteTopics:
         return [kind(*row) for row in self._execute(sql(name), values).fetchall()]
 
     def _those(self, kind: type[Row], name: str, ids: Sequence[int]) -> Iterable[Row]:
-        for part in in_widths(ids):
+        for part in in_lists(ids):
             yield from (kind(*row) for row in self._execute(sql(name, len(part)), part).fetchall())
 
     def _write(self, name: str, rows: Sequence[Struct]) -> None:
