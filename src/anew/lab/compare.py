@@ -10,12 +10,15 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind, has_numpy
-from anew.lab.charts.pictures import Load, LoadLine, Picture
+from anew.lab.charts.data import load_of
+from anew.lab.charts.loads import seconds
+from anew.lab.charts.pictures import Load, Picture
 from anew.lab.last_retry import last_retry, outlives
 from anew.lab.laws.spans import spans
 from anew.lab.named import Named
 from anew.lab.rhythm import Silence
 from anew.lab.simulation.outcome import Outcome, in_same_bins
+from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.units import SECOND_MS, format_duration, format_duration_about, format_range, refused
@@ -46,6 +49,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     scenario: Scenario
     sides: tuple[Side, ...]
+    load: Load
 
     def to_json(self) -> dict[str, Any]:
         """Give ``{"scenario": ..., "policies": [...]}``."""
@@ -65,15 +69,12 @@ class Comparison(msgspec.Struct, frozen=True):
         return [["", *(side.label for side in self.sides)], *rows]
 
     def picture(self) -> Picture:
-        """Give the load that each policy makes, as lines on the same axes."""
-        bin_ms = self.sides[0].outcome.load.bin_ms
-        lines = tuple(LoadLine(side.label, side.outcome.load.counts) for side in self.sides)
+        """Give the load that each policy makes, one below the other."""
         return Picture(
             # Whose they are is said at each line: six names would not fit here.
             f"{self.scenario.jobs:,} jobs, the calls after their first failures",
-            (Load(self.scenario.jobs, bin_ms, lines, outage_ms=self.scenario.outage_ms or None),),
-            log=None,
-            caption=f"Calls in each {format_duration(bin_ms)}; the same jobs, the same seed, the same axes.",
+            (self.load,),
+            caption="A column is as high as its fullest second; the same jobs, the same seed, the same axes.",
         )
 
 
@@ -108,15 +109,16 @@ def compare(
         item if isinstance(item, tuple) else Named(f"policy {number}", Policy.from_json(item))
         for number, item in enumerate(policies, start=1)
     ]
-    outcomes = [
-        simulate(policy, scenario, exact=exact, progress=_part(progress, index, len(named)))
-        for index, (_, policy) in enumerate(named)
-    ]
+    outcomes, courses = [], []
+    for index, (label, policy) in enumerate(named):
+        record, part = Record.of(scenario), _part(progress, index, len(named))
+        outcomes.append(simulate(policy, scenario, exact=exact, progress=part, record=record))
+        courses.append((label, seconds(record.calls())))
     sides = (
         _side(label, policy, scenario, outcome, measured=measured)
         for (label, policy), outcome in zip(named, in_same_bins(outcomes), strict=True)
     )
-    return Comparison(scenario, tuple(sides))
+    return Comparison(scenario, tuple(sides), load_of(courses, scenario))
 
 
 def _part(progress: Ticker | None, index: int, parts: int) -> Ticker | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from anew.lab.charts import loads
 from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.colours import (
     POLICY_COLOURS,
@@ -18,7 +19,6 @@ from anew.lab.charts.link import LETTERS
 from anew.lab.charts.pictures import Band, BandLine, BandPoint
 from anew.lab.waves import ABSENT, Wave, early, greatest, tally
 from anew.units import MINUTE_MS, SECOND_MS
-from anew.web import loads
 from anew.web.herds import Herd, least
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
 from anew.lab.charts.link import PAGE_CALLS
+from anew.lab.charts.loads import Seconds, seconds
 from anew.lab.explain import Explanation, explain
 from anew.lab.rhythm import Rhythm, in_order, rhythm
 from anew.lab.waves import ABSENT, Wave, waits_between, waves
-from anew.web.loads import Seconds, seconds
 
 OPEN_END: Final = 25
 """Retries shown of a policy that has no end."""

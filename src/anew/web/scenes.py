@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from anew.backoff import Policy
 from anew.lab.charts.link import PAGE_CALLS
+from anew.lab.charts.loads import Seconds, seconds
 from anew.lab.rhythm import in_order
 from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.record import Record
@@ -17,7 +18,6 @@ from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import Wave, as_wave
 from anew.units import format_duration
 from anew.web.herds import Herd, retries_shown
-from anew.web.loads import Seconds, seconds
 from anew.web.state import SCENARIO, UNTIL
 from anew.web.words import Row, busiest
 
@@ -120,7 +120,7 @@ def _played(policy: Policy, scenario: Scenario) -> Scene:
     waves = tuple(as_wave(record.made.get(retry, ())) for retry in range(1, last + 1))
     served = seconds(in_order([as_wave(record.served)])) if outcome.downstream else None
     outage_ms = scenario.outage_ms if scenario.success and not scenario.over_ms else 0
-    return Scene("", "", outcome, scenario.end_ms, outage_ms, waves, seconds(in_order(waves)), served)
+    return Scene("", "", outcome, scenario.end_ms, outage_ms, waves, seconds(record.calls()), served)
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_played)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from anew.backoff import Policy
+from anew.lab.charts import loads
+from anew.lab.charts.loads import Seconds
 from anew.lab.waves import ABSENT
-from anew.web import drawing, loads, scenes
+from anew.web import drawing, scenes
 from anew.web.herds import Herd
-from anew.web.loads import Seconds
 from anew.web.scenes import Scene
 
 from .pages import page

@@ -126,19 +126,17 @@ def _load(
 ) -> Picture:
     from anew.lab.simulation.scenario import Scenario
 
-    if log and span[0]:
-        raise refused("log", log, "no axis of powers where from is later than 0, as powers count from 0")
     held = [
         named._replace(policy=named.policy.with_limit(shown_retries(named.policy, retries)))
         for named in policies
     ]
     given = Scenario(success=0.0) if scenario is None else scenario
-    panel = load(held, given, from_ms=span[0], to_ms=span[1])
+    panel = load(held, given, from_ms=span[0], to_ms=span[1], log=log)
     caption = (
         "Calls that reach what is called, after the first failure of each job. "
-        f"A column is as high as its fullest {format_duration(panel.bin_ms)}."
+        "A column is as high as its fullest second."
     )
-    return Picture(_title(_story(given), policies), (panel,), log=log, caption=caption)
+    return Picture(_title(_story(given), policies), (panel,), caption=caption)
 
 
 def _story(scenario: Scenario) -> str:

@@ -26,23 +26,21 @@ from anew.lab.charts.bounds import (
     shown_retries,
     whole,
 )
+from anew.lab.charts.loads import Seconds, columns, crowded, edges, seconds
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine
 from anew.lab.explain import explain
 from anew.lab.named import Named
-from anew.lab.rhythm import in_order
 from anew.lab.waves import (
     ABSENT,
     Wave,
-    as_wave,
     ends,
     greatest,
     instants,
-    places,
     tally,
     waits_between,
     waves,
 )
-from anew.units import format_duration_short, refused
+from anew.units import SECOND_MS, format_duration_short, refused
 
 if TYPE_CHECKING:
     from anew.lab.simulation.scenario import Scenario
@@ -264,61 +262,62 @@ def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bi
 
 
 def load(
-    policies: Sequence[Named], scenario: Scenario, *, from_ms: int = 0, to_ms: int | None = None
+    policies: Sequence[Named],
+    scenario: Scenario,
+    *,
+    from_ms: int = 0,
+    to_ms: int | None = None,
+    log: bool | None = None,
 ) -> Load:
-    """Give how many calls reach what is called, bin by bin, each policy meeting the same scenario.
+    """Give how many calls a second reach what is called, column by column, each policy meeting the same scenario.
 
     Args:
         policies: The policies.
         scenario: How many jobs fail, for how long, and so on.
         from_ms: Where to begin to look.
         to_ms: Where to stop; None: behind the last call.
+        log: The axis counts in powers, from 0 on; None: if that shows more.
 
     Raises:
-        InvalidInput: There is nothing to be seen there, or there are more than 25 million calls to be looked at in part.
+        InvalidInput: There is nothing to be seen there, or there are more than 25 million calls.
     """
-    from anew.lab.simulation.outcome import in_same_bins
-    from anew.lab.simulation.simulate import simulate
-
-    outage_ms = scenario.outage_ms if scenario.success else None
-    if from_ms or to_ms is not None:
-        return _part(policies, scenario, from_ms, to_ms, outage_ms)
-    outcomes = in_same_bins([simulate(policy, scenario) for _, policy in policies])
-    lines = [
-        LoadLine(name, outcome.load.counts) for (name, _), outcome in zip(policies, outcomes, strict=True)
-    ]
-    return Load(scenario.jobs, outcomes[0].load.bin_ms, tuple(lines), outage_ms=outage_ms)
+    courses = [(label, seconds(_calls(policy, scenario))) for label, policy in policies]
+    return load_of(courses, scenario, from_ms=from_ms, to_ms=to_ms, log=log)
 
 
-def _part(
-    policies: Sequence[Named], scenario: Scenario, from_ms: int, to_ms: int | None, outage_ms: int | None
+def load_of(
+    courses: Sequence[tuple[str, Seconds]],
+    scenario: Scenario,
+    *,
+    from_ms: int = 0,
+    to_ms: int | None = None,
+    log: bool | None = None,
 ) -> Load:
-    """Count the calls between two instants in bins as fine as that allows: a wave of minutes after an outage of hours."""
-    from anew.lab.simulation.outcome import bin_width_ms
-
+    """Give the same as `load` of calls that are counted by the second, with their policies' labels."""
     if to_ms is not None and to_ms <= from_ms:
         after = format_duration_short(from_ms)
         raise refused("to", format_duration_short(to_ms), f"later than from, which is {after}")
-    herds = [_calls(policy, scenario) for _, policy in policies]
-    last = max(map(greatest, herds))
-    if from_ms > last:
-        latest = format_duration_short(max(last, 0))
+    if log and from_ms:
+        raise refused("log", log, "no axis of powers where from is later than 0, as powers count from 0")
+    with_calls = [course.at for _, course in courses if len(course.at)]
+    first = SECOND_MS * min((int(at[0]) for at in with_calls), default=0)
+    last = SECOND_MS * max((int(at[-1]) for at in with_calls), default=0)
+    if from_ms >= last + SECOND_MS:
+        latest = format_duration_short(last)
         raise refused("from", format_duration_short(from_ms), f"at most {latest}, when the last call comes")
-    end = last + 1 if to_ms is None else min(to_ms, last + 1)
-    bin_ms = bin_width_ms(end - 1 - from_ms)
-    edges = [min(edge, end) for edge in range(from_ms, end + bin_ms, bin_ms)]
-    lines = [
-        LoadLine(name, tuple(after - before for before, after in pairwise(places(calls, edges))))
-        for (name, _), calls in zip(policies, herds, strict=True)
-    ]
-    return Load(scenario.jobs, bin_ms, tuple(lines), from_ms, outage_ms)
+    end = last if to_ms is None else min(to_ms - 1, last)
+    powers = not from_ms and any(crowded(course, end) for _, course in courses) if log is None else log
+    outage_ms = scenario.outage_ms if scenario.success else None
+    marks = edges(first, end, log=powers, outage_ms=outage_ms, from_ms=from_ms)
+    drawn = [(label, *columns(course, marks)) for label, course in courses]
+    lines = [LoadLine(label, tuple(peaks), tuple(means)) for label, peaks, means in drawn]
+    return Load(scenario.jobs, tuple(edge * SECOND_MS for edge in marks), tuple(lines), powers, outage_ms)
 
 
 def _calls(policy: Policy, scenario: Scenario) -> Wave:
-    """Give all calls of a herd, the first first."""
     from anew.lab.simulation.record import Record
     from anew.lab.simulation.simulate import simulate
 
     record = Record.of(scenario)
     simulate(policy, scenario, max_calls=MAX_INSTANTS, record=record)
-    return in_order([as_wave(made) for made in record.made.values()])
+    return record.calls()

@@ -1,113 +1,126 @@
-"""What a load's drawings share: their axis of time, and columns that nobody overlooks."""
+"""The load: calls a second in columns, each as high as the fullest second behind it, so that no peak looks low."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from anew.lab.charts.axes import Scale
-from anew.lab.charts.pictures import Load
+from anew.lab.rhythm import SECOND_TICKS, TICK_MS
+from anew.lab.waves import Wave
+from anew.units import SECOND_MS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS: Final = 240
+"""Columns across the picture, but for one more where an outage ends."""
 
 _CROWDED: Final = 0.05
 """What lies in so small a part of the time, a linear axis hides in a corner."""
 
 
-def load_scale(load: Load, *, log: bool) -> Scale:
-    """Give the axis of time that holds all bins of a load.
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """The whole seconds after the first failure that have a call, the first first.
 
-    Args:
-        load: What to draw.
-        log: Count in powers; the axis begins at 0 all the same, and is nearly linear within the first bin. A load that is
-            looked at from later on has no such axis: far from 0 powers are as good as linear.
+    Attributes:
+        at: Which.
+        calls: How many each has.
+        fullest: The most calls in any ten tenths of a second in a row that begin in it.
     """
-    high = float(load.from_ms + _bins(load) * load.bin_ms)
-    if log and not load.from_ms:
-        return Scale(0.0, high, log, float(load.bin_ms))
-    return Scale(float(load.from_ms), high)
+
+    at: list[int] | NDArray[np.int64]
+    calls: list[int] | NDArray[np.int64]
+    fullest: list[int] | NDArray[np.int64]
 
 
-def crowded(load: Load) -> bool:
-    """Tell whether a policy's calls crowd at the very beginning, so that an axis of powers shows more.
+def seconds(calls: Wave) -> Seconds:
+    """Count calls, which come in order, by the second."""
+    if isinstance(calls, list):
+        counted = Counter(ms // SECOND_MS for ms in calls)
+        most: dict[int, int] = {}
+        ticks = [ms // TICK_MS for ms in calls]
+        for place, tick in enumerate(ticks):
+            within = bisect_left(ticks, tick + SECOND_TICKS) - place
+            most[tick // SECOND_TICKS] = max(most.get(tick // SECOND_TICKS, 0), within)
+        return Seconds([*counted], [*counted.values()], [*most.values()])  # in order, as the calls are
+    import numpy as np
+
+    ticks_of = calls // TICK_MS
+    begun = _changes(ticks_of)
+    different = ticks_of[begun]
+    ends = np.append(begun, len(ticks_of))[different.searchsorted(different + SECOND_TICKS)]
+    each = different // SECOND_TICKS
+    first = _changes(each)
+    if not len(first):
+        return Seconds(each, each, each)
+    found = np.diff(begun[first], append=len(ticks_of))
+    return Seconds(each[first], found, np.maximum.reduceat(ends - begun, first))
+
+
+def _changes(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the place of each value's first one."""
+    import numpy as np
+
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
+
+
+def crowded(course: Seconds, last_ms: int) -> bool:
+    """Tell whether calls crowd at the very beginning, so that an axis of powers shows more.
 
     It is asked where calls meet the most others, not where most calls are: the stampede of the first seconds is the whole
     picture even where a trickle of hours brings more calls in all. So each call counts as often as there are calls in its
-    bin, and half of that sum lies in the first twentieth of the time. A crowd that comes later, such as the one at an
+    second, and half of that sum lies in the first twentieth of the time. A crowd that comes later, such as the one at an
     outage's end, is best seen on a linear axis.
     """
-    if load.from_ms:
+    met = list(accumulate(int(calls) ** 2 for calls in course.calls))
+    if not met:
         return False
-    return any(_middle_bin(line.counts) + 1 <= _CROWDED * _bins(load) for line in load.lines)
+    middle = int(course.at[bisect_left(met, met[-1] / 2)])
+    return middle + 1 <= _CROWDED * (last_ms // SECOND_MS + 1)
 
 
-def _bins(load: Load) -> int:
-    return max((len(line.counts) for line in load.lines), default=0) or 1
-
-
-def _middle_bin(counts: Sequence[int]) -> int:
-    """Give the bin up to which half of all meetings have happened."""
-    met = [count * count for count in counts]
-    half = sum(met) / 2
-    return next((place for place, come in enumerate(accumulate(met)) if come >= half), len(counts))
-
-
-def load_edge(load: Load, number: int) -> int:
-    """Give where a bin begins, in ms; the one behind the last is where that ends."""
-    return load.from_ms + number * load.bin_ms
-
-
-def load_columns(
-    load: Load, counts: Sequence[int], scale: Scale, least: float
-) -> tuple[list[float], list[int]]:
-    """Give the columns to draw: bins that are too narrow to be seen share one, as high as the highest of them.
-
-    So the height of a column always is a count of calls in one bin, and no peak gets lost between two pixels.
+def edges(
+    first_ms: int, last_ms: int, *, log: bool, outage_ms: int | None = None, from_ms: int = 0
+) -> list[int]:
+    """Give the seconds in which columns begin, and in which the last one ends.
 
     Args:
-        load: Whose bins they are.
-        counts: Calls in each bin.
-        scale: The axis of time.
-        least: The least width of a column, as a share of the axis.
-
-    Returns:
-        Where the columns begin and the last one ends, as places on the axis; and the height of each, in calls.
+        first_ms: Up to here an axis that counts in powers is even.
+        last_ms: The last instant shown.
+        log: The axis counts in powers.
+        outage_ms: A column begins where the outage ends: what meets the service is not mixed with what it refused.
+        from_ms: The first instant shown; 0 where the axis counts in powers.
     """
-    marks = column_marks(load, len(counts), scale, least)
-    if len(marks) == 1:
-        return [0.0, least], [max(counts, default=0)]
-    edges = [0.0, *(scale.at(load_edge(load, mark)) for mark in marks[1:])]
-    return edges, [max(counts[low:high]) for low, high in pairwise(marks)]
+    begin, end = from_ms // SECOND_MS, last_ms // SECOND_MS + 1
+    if log:
+        first = min(max(first_ms / SECOND_MS, 1.0), end)
+        marks = {0, *(round(first * (end / first) ** (place / (COLUMNS - 1))) for place in range(COLUMNS))}
+    else:
+        step = -(-(end - begin) // COLUMNS)
+        marks = {*range(begin, end + step, step)}  # the last one is as wide as the others
+    returns = -(-(outage_ms or 0) // SECOND_MS)
+    return sorted(marks | {returns} if begin < returns < end else marks)
 
 
-def column_marks(load: Load, bins: int, scale: Scale, least: float) -> list[int]:
-    """Give the bins that columns begin with, and the one behind the last; 0 alone where all are too narrow for a column.
+def columns(course: Seconds, edges: Sequence[int]) -> tuple[list[int], list[float]]:
+    """Give of each column the calls of its fullest second, and its calls a second on average."""
+    if isinstance(course.at, list):
+        places = [bisect_left(course.at, edge) for edge in edges]
+        parts = [slice(*pair) for pair in pairwise(places)]
+        peaks = [max(course.fullest[part], default=0) for part in parts]
+        counts: Any = [sum(course.calls[part]) for part in parts]
+    else:
+        import numpy as np
 
-    Args:
-        load: Whose bins they are.
-        bins: How many.
-        scale: The axis of time.
-        least: The least width of a column, as a share of the axis.
-    """
-    marks, place = [0], 0.0
-    while True:
-        # A hair less will do: the places of equal bins differ in their last digits.
-        end = _reaching(load, marks[-1] + 1, bins, place + least * (1 - 1e-9), scale)
-        if end > bins:
-            break
-        marks.append(end)
-        place = scale.at(load_edge(load, end))
-    if len(marks) > 1:
-        marks[-1] = bins  # the rest is too narrow for a column of its own
-    return marks
-
-
-def _reaching(load: Load, first: int, bins: int, place: float, scale: Scale) -> int:
-    """Give the first bin from ``first`` on that begins at a place on the axis or behind it; one more than there are if none."""
-    number = int((scale.value(min(place, 1.0)) - load.from_ms) // load.bin_ms)
-    number = min(max(number, first), bins + 1)
-    # The place may be a last digit off.
-    while number > first and scale.at(load_edge(load, number - 1)) >= place:
-        number -= 1
-    while number <= bins and scale.at(load_edge(load, number)) < place:
-        number += 1
-    return number
+        bounds = course.at.searchsorted(edges)
+        some, last = np.diff(bounds) > 0, int(bounds[-1])
+        peaks = (np.maximum.reduceat(np.append(course.fullest[:last], 0), bounds[:-1]) * some).tolist()
+        counts = (np.add.reduceat(np.append(course.calls[:last], 0), bounds[:-1]) * some).tolist()
+    widths = (high - low for low, high in pairwise(edges))
+    return peaks, [round(count / width, 6) for count, width in zip(counts, widths, strict=True)]

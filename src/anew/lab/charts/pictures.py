@@ -118,27 +118,44 @@ class Histogram(msgspec.Struct, frozen=True, tag="histogram", tag_field="kind"):
 
 
 class LoadLine(msgspec.Struct, frozen=True):
-    """One policy's calls per bin, after the first failure."""
+    """One policy's calls after the first failure, column by column.
+
+    Args:
+        label: The policy's.
+        peaks: The most calls in any second that begins in a column.
+        means: Its calls a second.
+    """
 
     label: str
-    counts: tuple[int, ...]
+    peaks: tuple[int, ...]
+    means: tuple[float, ...]
+
+    @property
+    def heights(self) -> tuple[float, ...]:
+        """How high the columns are: calls that come one by one have no fullest second, and are drawn at their mean."""
+        return tuple(peak if peak > 1 else mean for peak, mean in zip(self.peaks, self.means, strict=True))
+
+    @property
+    def peak(self) -> int:
+        """The most calls in any second."""
+        return max(self.peaks, default=0)
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", tag_field="kind"):
-    """What the thing that is called gets to see: calls per bin of time, the same bins for all policies.
+    """What the thing that is called gets to see, in columns of time, the same for all policies.
 
     Args:
         jobs: Jobs of each herd.
-        bin_ms: The width of a bin.
+        edges_ms: Where the columns begin and the last one ends, in whole seconds; columns + 1 of them.
         lines: One for each policy.
-        from_ms: Where the first bin begins.
+        log: The columns are nearly equally wide on an axis of powers that begins at 0.
         outage_ms: Calls fail until then; None or 0: there is no such moment to mark.
     """
 
     jobs: int
-    bin_ms: int
+    edges_ms: tuple[int, ...]
     lines: tuple[LoadLine, ...]
-    from_ms: int = 0
+    log: bool = False
     outage_ms: int | None = None
 
 

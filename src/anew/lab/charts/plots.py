@@ -19,18 +19,17 @@ from anew.lab.charts.axes import (
     count_label,
     count_scale,
     count_ticks,
-    duration_label,
     mean_label,
     retry_ticks,
 )
 from anew.lab.charts.colours import policy_colour, retry_colours
-from anew.lab.charts.loads import load_edge, load_scale
 from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel
 from anew.lab.charts.scales import (
     Tick,
     band_name,
     band_scale,
     herd_scale,
+    load_scale,
     outage_mark,
     time_ticks,
     with_outage,
@@ -49,11 +48,8 @@ _SINCE = "time since the first failure"
 _FRINGE = 1.03
 """How far the text of a tick may reach beyond an axis, in lengths of the axis."""
 
-_OUTLINE = 0.9
-"""Points around each bin of a load, so that a single one of thousands is seen."""
-
 _SEEN, _ASIDE = 0.8 / 72, 4 / 72
-"""Inches of a load: the least height of a bin with a call, and the distance from the axis to the first bin."""
+"""Inches of a load: the least height of a column with a call, and the distance from the axis to the first column."""
 
 
 def plot(
@@ -95,7 +91,7 @@ def plot(
         case Histogram():
             _histogram(sheet, panel, box, theme)
         case Load():
-            _load(sheet, panel, box, theme, log)
+            _load(sheet, panel, box, theme)
         case _:
             assert_never(panel)
 
@@ -255,29 +251,22 @@ def _histogram(sheet: Figure, histogram: Histogram, box: Box, theme: Theme) -> N
     )  # fmt: skip
 
 
-def _load(sheet: Figure, load: Load, box: Box, theme: Theme, log: bool) -> None:
-    peak = count_scale([max((max(line.counts, default=0) for line in load.lines), default=0) * 1.08])
-    scale = load_scale(load, log=log)
+def _load(sheet: Figure, load: Load, box: Box, theme: Theme) -> None:
+    peak = count_scale([max(line.peak for line in load.lines) * 1.08])
+    scale, later = load_scale(load), load.edges_ms[0] > 0
     gap = 0.42 if len(load.lines) > 1 else 0.0
     height = (box.height - gap * (len(load.lines) - 1)) / len(load.lines)
+    edges = [scale.at(edge) for edge in load.edges_ms]
     for place, line in enumerate(load.lines):
         bottom = box.bottom + box.height - height - place * (height + gap)
         axes = Box(box.left, bottom, box.width, height).axes(sheet)
-        edges = [scale.at(load_edge(load, number)) for number in range(len(line.counts) + 1)]
         # A gap where nobody calls: an outline would be there, too.
-        heights = [max(peak.at(count), _SEEN / height) if count else nan for count in line.counts]
+        heights = [max(peak.at(count), _SEEN / height) if count else nan for count in line.heights]
         colour = policy_colour(place, dark=theme.dark)
-        # A bin may be thinner than a pixel. The outline makes it seen; snapped to whole pixels it would be none at all.
-        outline: dict[str, Any] = {
-            "edgecolor": colour,
-            "linewidth": _OUTLINE,
-            "joinstyle": "bevel",
-            "snap": False,
-        }
-        axes.stairs(heights, edges, fill=True, facecolor=colour, **outline)
+        axes.stairs(heights, edges, fill=True, facecolor=colour, edgecolor=colour, linewidth=0.3)
         bare(axes, theme)
         last = place == len(load.lines) - 1
-        times = time_ticks(scale, 7 if load.from_ms else 10, exact=load.from_ms > 0)
+        times = time_ticks(scale, 7 if later else 10, exact=later)
         across = with_outage(times, load.outage_ms, scale, LETTER / box.width)
         mark(
             axes,
@@ -285,12 +274,11 @@ def _load(sheet: Figure, load: Load, box: Box, theme: Theme, log: bool) -> None:
             [Tick(peak.at(n), count_label(n)) for n in count_ticks(peak, 6 if height > 1.1 else 5)],
         )
         axes.set_xlim(-_ASIDE / box.width, 1.0)
-        first = f"calls in {duration_label(load.bin_ms)}" if place == 0 else ""
-        name(axes, theme, _SINCE if last else "", first)
+        name(axes, theme, _SINCE if last else "", "calls a second" if place == 0 else "")
         if across and across[-1].place + len(across[-1].text) / 2 * LETTER / box.width > _FRINGE:
             axes.get_xticklabels()[-1].set_horizontalalignment("right")
         mark_outage(axes, theme, outage_mark(load.outage_ms, scale), box.width, told=last)
         axes.annotate(
-            f"{line.label}: at most {count_label(max(line.counts, default=0))}", (1, 1), (0, 4), "axes fraction",
+            f"{line.label}: at most {count_label(line.peak)}", (1, 1), (0, 4), "axes fraction",
             "offset points", color=colour, fontsize=9, fontweight="bold", ha="right",
         )  # fmt: skip

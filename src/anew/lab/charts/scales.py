@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from anew.lab.charts.axes import Scale, duration_labels, duration_ticks, exact_label, time_scale
-from anew.lab.charts.loads import crowded
 from anew.lab.charts.pictures import Band, Dots, Heat, Load, Panel, Picture
 from anew.units import format_duration
 
@@ -53,6 +52,12 @@ def herd_scale(dots: Dots, *, log: bool) -> Scale:
     return time_scale([dots.begin_ms, dots.end_ms], log=log)
 
 
+def load_scale(load: Load) -> Scale:
+    """Give the time axis of a load; one of powers begins at 0 all the same, and is nearly linear within the first column."""
+    shift = float(load.edges_ms[1]) if load.log else 0.0
+    return Scale(float(load.edges_ms[0]), float(load.edges_ms[-1]), load.log, shift)
+
+
 def log_of(picture: Picture) -> bool:
     """Tell whether a picture's axes of durations count in powers: as it says, or for all if any panel needs it."""
     return any(map(uses_log, picture.panels)) if picture.log is None else picture.log
@@ -66,10 +71,8 @@ def uses_log(panel: Panel) -> bool:
         case Dots():
             waits = [ms for row in panel.instants_ms for ms in (row[:1] + row[-1:]) if ms]
             return bool(waits) and sorted(waits)[-1] > _LOG_FROM * sorted(waits)[len(waits) // 4]
-        case Heat():
+        case Heat() | Load():
             return panel.log
-        case Load():
-            return crowded(panel)
         case _:
             return False
     return bool(waits) and max(waits) > _LOG_FROM * min(waits)

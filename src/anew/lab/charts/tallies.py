@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from anew.lab.charts.axes import Scale, count_label, count_scale, count_ticks, duration_label, mean_label
+from anew.lab.charts.axes import Scale, count_label, count_scale, count_ticks, mean_label
 from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Axes, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
-from anew.lab.charts.loads import load_columns, load_scale
 from anew.lab.charts.panels import arrow, cut, height_of, rows_of
 from anew.lab.charts.pictures import Heat, Histogram, Load
-from anew.lab.charts.scales import Tick, outage_mark, time_ticks, with_outage
+from anew.lab.charts.scales import Tick, load_scale, outage_mark, time_ticks, with_outage
 
 _MOST_ROWS: Final = 32
 _SHADES: Final = " ░▒▓█"
@@ -126,37 +126,33 @@ def stretched(counts: Sequence[int], columns: int) -> list[int]:
     ]
 
 
-def load_lines(load: Load, style: Style, width: int, rows: int, log: bool) -> list[Line]:
-    """Draw the calls per bin of each policy, one below the other on the same axes."""
-    peak = count_scale([max(line.counts, default=0) for line in load.lines])
+def load_lines(load: Load, style: Style, width: int, rows: int) -> list[Line]:
+    """Draw the calls a second of each policy, one below the other on the same axes."""
+    peak = count_scale([line.peak for line in load.lines])
     up = [Tick(peak.at(n), count_label(n)) for n in count_ticks(peak, max(2, rows // 2))]
-    scale = load_scale(load, log=log)
+    scale, later = load_scale(load), load.edges_ms[0] > 0
     axes = Axes([], up, "", "")
     inner = max(width - axes.gutter, 10)
-    most, exact = max(2, inner // (14 if load.from_ms else 9)), load.from_ms > 0
-    ticks = with_outage(time_ticks(scale, most, exact=exact), load.outage_ms, scale, 1 / inner)
+    ticks = time_ticks(scale, max(2, inner // (14 if later else 9)), exact=later)
+    ticks = with_outage(ticks, load.outage_ms, scale, 1 / inner)
     mark = outage_mark(load.outage_ms, scale, arrow(style))
-    lines: list[Line] = [[Span(f"calls in {duration_label(load.bin_ms)}", weight="dim")]]
-    for place, line in enumerate(load.lines):
+    lines: list[Line] = [[Span("calls a second", weight="dim")]]
+    colours = [policy_colour(place, dark=style.dark) for place in range(len(load.lines))]
+    places = [scale.at(edge) * inner for edge in load.edges_ms]
+    for number, line in enumerate(load.lines):
         canvas = Canvas(inner, rows, braille=style.braille)
-        # A whole character wide: half of one cannot be told from the axis beside it.
-        edges, peaks = load_columns(load, line.counts, scale, 1 / inner)
-        for (start, end), count in zip(pairwise(edges), peaks, strict=True):
-            for x in range(round(start * canvas.width), round(end * canvas.width) if count else 0):
-                canvas.fill(x, 0, height_of(canvas, peak, count), place)
-        colour, most = policy_colour(place, dark=style.dark), max(line.counts, default=0)
-        lines.append(
-            [
-                Span(cut(line.label, width // 2), colour, "bold"),
-                Span(f"  at most {count_label(most)}", weight="dim"),
-            ]
-        )
-        colours = [policy_colour(place, dark=style.dark) for place in range(len(load.lines))]
-        last = place == len(load.lines) - 1
-        name = f"since the first failure{arrow(style)}" if last else ""
-        # Its name once is enough; where it is, each of them shows.
+        for (start, end), count in zip(pairwise(places), line.heights, strict=True):
+            if count:
+                # Whole characters: half of one cannot be told from the axis beside it.
+                for x in range(2 * min(int(start), inner - 1), 2 * math.ceil(end)):
+                    canvas.fill(x, 0, height_of(canvas, peak, count), number)
+        name = Span(cut(line.label, width // 2), colours[number], "bold")
+        lines.append([name, Span(f"  at most {count_label(line.peak)}", weight="dim")])
+        last = number == len(load.lines) - 1
+        # The name of the outage once is enough; where it is, each of them shows.
         named = mark if last or mark is None else mark._replace(text="")
-        own = axes._replace(across=ticks, across_name=name, landmark=named)
+        across_name = f"since the first failure{arrow(style)}" if last else ""
+        own = axes._replace(across=ticks, across_name=across_name, landmark=named)
         lines.extend(framed(rows_of(canvas, colours), inner, own, style))
     return lines
 

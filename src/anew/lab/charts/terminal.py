@@ -59,7 +59,7 @@ def _panel(panel: Panel, style: Style, width: int, picture: Picture, last: bool)
         case Histogram():
             return [*_head(panel.label, width, alone), *histogram_lines(panel, style, width, 12)]
         case Load():
-            return load_lines(panel, style, width, 12 if len(panel.lines) == 1 else 6, log)
+            return load_lines(panel, style, width, 12 if len(panel.lines) == 1 else 6)
         case _:
             assert_never(panel)
 

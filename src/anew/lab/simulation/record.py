@@ -123,11 +123,15 @@ class Record:
         if job < len(self.dots) and len(self.dots[job]) < SHOWN_DOTS:
             self.dots[job].append(at)
 
+    def calls(self) -> Wave:
+        """Give the instants of all calls, the first first."""
+        return in_order([as_wave(instants) for instants in self.made.values()])
+
     def outcome(self, scenario: Scenario) -> Outcome:
         """Count it all, on axes that all of it shares."""
         rows = {retry: as_wave(instants) for retry, instants in sorted(self.made.items())}
         bin_ms, bins = self._bins(scenario, max(map(greatest, rows.values()), default=0))
-        calls = in_order([*rows.values()])
+        calls = self.calls()
         found = rhythm(calls)
         reach = min(found.last_ms // bin_ms + 1, bins) if found.calls else 0
         retries, by_retry = [], [(0,) * reach] * min(SHOWN_RETRIES, max(rows, default=0))

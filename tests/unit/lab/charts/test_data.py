@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from operator import mul
 from typing import Any
 
 import msgspec
@@ -107,11 +109,14 @@ def test_a_line_is_the_mean_or_the_nominal_wait_and_never_both() -> None:
     assert {line.line for line in curve_band([named("even"), named("celery")]).lines} == {"mean"}
 
 
-def test_a_load_has_the_same_bins_for_all() -> None:
+def test_a_load_has_the_same_columns_for_all() -> None:
     panel = load([named("constant", limit=2), named("zizq", limit=5)], Scenario(jobs=50, success=0.0))
-    assert [sum(line.counts) for line in panel.lines] == [100, 250]
-    constant = panel.lines[0].counts
-    assert [place * panel.bin_ms for place, count in enumerate(constant) if count] == [300_000, 600_000]
+    widths = [(high - low) / 1_000 for low, high in pairwise(panel.edges_ms)]
+    calls = [sum(map(mul, line.means, widths)) for line in panel.lines]
+    assert calls == pytest.approx([100, 250], abs=0.1)
+    columns = zip(pairwise(panel.edges_ms), panel.lines[0].peaks, strict=True)
+    first, second = [edges for edges, peak in columns if peak == 50]
+    assert first[0] <= 300_000 < first[1] <= second[0] <= 600_000 < second[1]
 
 
 def test_all_data_are_json() -> None:

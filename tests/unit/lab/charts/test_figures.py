@@ -18,6 +18,7 @@ from anew.lab.charts.colours import policy_colour
 from anew.lab.charts.compose import compose
 from anew.lab.charts.data import curve_band, dots, heat, histogram
 from anew.lab.charts.figures import figure
+from anew.lab.charts.loads import edges
 from anew.lab.charts.pictures import Load, LoadLine, Picture
 from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
@@ -25,7 +26,14 @@ from anew.lab.simulation.scenario import Scenario
 pytest.importorskip("matplotlib")
 
 EVEN = Named("even", preset("even"))
-LOAD = Load(100, 60_000, (LoadLine("even", (5,) * 30), LoadLine("constant", (0, 0, 0, 0, 100, 0))))
+LOAD = Load(
+    100,
+    tuple(range(0, 1_860_000, 60_000)),
+    (
+        LoadLine("even", (5,) * 30, (2.0,) * 30),
+        LoadLine("constant", (*[0] * 4, 100, *[0] * 25), (0.0,) * 30),
+    ),
+)
 PICTURES = {
     "band": Picture("Even's waits", (curve_band([EVEN, Named("x$y$", preset("zizq", limit=5))]),)),
     "dots": Picture("Dots", (dots(EVEN, 10, 5),)),
@@ -63,7 +71,7 @@ def words(picture: Picture, *, dark: bool = False) -> list[str]:
         ("heat", ["retry", "9", "10 min"]),
         ("phases", ["the job's number for life", "0", "1"]),
         ("histogram", ["wait before retry 2", "of 500 waits", "40 s"]),
-        ("load", ["calls in 1 min", "even: at most 5", "constant: at most 100", "Below.", "10 min"]),
+        ("load", ["calls a second", "even: at most 5", "constant: at most 100", "Below.", "10 min"]),
     ],
 )
 def test_an_svg_holds_its_words(name: str, expected: list[str]) -> None:
@@ -142,26 +150,32 @@ def test_without_numpy_matplotlib_is_of_no_use(monkeypatch: pytest.MonkeyPatch) 
     assert not figures.has_matplotlib()
 
 
-SPARSE = (3_000, *[0] * 499, 3_000, *[0] * 999, 3_000)
-LONG = Load(1_000, 10_000, (LoadLine("celery", SPARSE), LoadLine("even", (4,) * 1_800)))
+def long(*, log: bool) -> Load:
+    """Three stampedes in the columns 0, 66 and 150 of five hours, and a trickle."""
+    marks = edges(1_000, 17_999_999, log=log)
+    columns = range(len(marks) - 1)
+    sparse = tuple(3_000 if place in (0, 66, 150) else 0 for place in columns)
+    lines = (("celery", sparse), ("even", (4,) * len(columns)))
+    drawn = tuple(LoadLine(label, peaks, tuple(map(float, peaks))) for label, peaks in lines)
+    return Load(1_000, tuple(1_000 * mark for mark in marks), drawn, log)
 
 
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_stampede_in_the_first_seconds_is_seen(log: bool, dark: bool) -> None:
-    """Three thousand calls in the first ten seconds of five hours once were a bar of a third of a point, and no pixel."""
-    root = ET.fromstring(figure(Picture("Load", (LONG,), log=log), "svg", dark=dark))
+    """Three thousand calls in the first seconds of five hours once were a bar of a third of a point, and no pixel."""
+    root = ET.fromstring(figure(Picture("Load", (long(log=log),)), "svg", dark=dark))
     stampede, trickle = (
         next(path for path in root.iter(f"{SVG}path") if f"fill: {colour}" in path.get("style", ""))
         for colour in (policy_colour(place, dark=dark) for place in (0, 1))
     )
-    assert f"stroke: {policy_colour(0, dark=dark)}; stroke-width: 0.9" in stampede.get("style", "")
-    # Three bins with calls, and nothing between them.
+    assert f"stroke: {policy_colour(0, dark=dark)}; stroke-width: 0.3" in stampede.get("style", "")
+    # Three columns with calls, and nothing between them.
     first, *others = stampede.get("d", "").split("M")[1:]
     assert len(others) == 2
     start, bottom, top, end = corners(first)
     assert end > start
-    # Two lines share 2.5 inches with a gap of 0.42; the highest bin is 1 / 1.08 of its part's 1.04 inches of 72 points.
+    # Two lines share 2.5 inches with a gap of 0.42; the highest column is 1 / 1.08 of its part's 1.04 inches of 72 points.
     assert bottom - top == pytest.approx(1.04 * 72 / 1.08, abs=0.1)
     # It stands a little aside from the axis, which begins at the box's left, 0.8 inches from the sheet's.
     assert start - 0.8 * 72 == pytest.approx(4, abs=0.1)
@@ -180,15 +194,15 @@ def test_so_it_is_in_pixels(dark: bool) -> None:
     from matplotlib.colors import to_rgb
     from matplotlib.image import imread
 
-    pixels = imread(io.BytesIO(figure(Picture("Load", (LONG,), log=False), "png", dark=dark)))[:, :, :3]
+    pixels = imread(io.BytesIO(figure(Picture("Load", (long(log=False),)), "png", dark=dark)))[:, :, :3]
     # A row of pixels halfway up the first line: 0.62 inches of title, 0.12 above the panel, of 1.04 the half; 150 a inch.
     row = pixels[round((0.62 + 0.12 + 0.52) * 150)]
     like = abs(row - to_rgb(policy_colour(0, dark=dark))).max(axis=1) < 0.25
     begun = [place for place in range(1, len(like)) if like[place] and not like[place - 1]]
-    # Bins 0, 500 and 1,500 of 1,800, on 7.3 inches less the 4 points before the first.
+    # Columns 0, 66 and 150 of 240, on 7.3 inches less the 4 points before the first.
     width = (7.3 - 4 / 72) * 150
     assert begun == pytest.approx(
-        [(0.8 + 4 / 72) * 150 + width * bin / 1_800 for bin in (0, 500, 1_500)], abs=2
+        [(0.8 + 4 / 72) * 150 + width * column / 240 for column in (0, 66, 150)], abs=2
     )
 
 

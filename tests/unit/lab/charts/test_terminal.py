@@ -9,20 +9,29 @@ import pytest
 from anew.backoff import Policy, preset
 from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.compose import compose
-from anew.lab.charts.data import curve_band, dots, heat, histogram
+from anew.lab.charts.data import curve_band, dots, heat, histogram, load_of
 from anew.lab.charts.frame import tick_texts
 from anew.lab.charts.ink import Span, Style, painted
+from anew.lab.charts.loads import Seconds
 from anew.lab.charts.panels import spread
 from anew.lab.charts.pictures import Load, LoadLine, Picture
 from anew.lab.charts.scales import uses_log
 from anew.lab.charts.tallies import gathered, sparkline, stretched
 from anew.lab.charts.terminal import draw, wrapped
 from anew.lab.named import Named
+from anew.lab.simulation.scenario import Scenario
 
 EVEN = Named("even", preset("even"))
 BAND = compose("band", [Named("zizq", preset("zizq"))])
 LONG = Named("a policy with a name that is much longer than its line", preset("zizq"))
-LOAD = Load(100, 60_000, (LoadLine("even", (5,) * 30), LoadLine("constant", (0, 0, 0, 0, 100, 0))))
+LOAD = Load(
+    100,
+    tuple(range(0, 1_860_000, 60_000)),
+    (
+        LoadLine("even", (5,) * 30, (2.0,) * 30),
+        LoadLine("constant", (*[0] * 4, 100, *[0] * 25), (0.0,) * 30),
+    ),
+)
 PICTURES = {
     "zizq": BAND,
     "zaqar": zaqar(),
@@ -122,7 +131,9 @@ def test_the_axis_follows_the_data_unless_told() -> None:
 
 @pytest.mark.parametrize(("braille", "sign"), [(True, "\u28ff"), (False, "@")])
 def test_a_stampede_in_the_first_seconds_is_seen(braille: bool, sign: str) -> None:
-    load = Load(1_000, 10_000, (LoadLine("celery", (3_000,)), LoadLine("even", (4,) * 1_800)))
+    lines_of = (("celery", (3_000, *[0] * 239)), ("even", (4,) * 240))
+    lines_drawn = tuple(LoadLine(label, peaks, tuple(map(float, peaks))) for label, peaks in lines_of)
+    load = Load(1_000, tuple(range(0, 18_075_000, 75_000)), lines_drawn)
     lines = draw(Picture("Load", (load,), log=False), Style(braille=braille)).split("\n")
     tall, low = (
         lines[lines.index(f"{name}  at most {most}") + 1 :][:6]
@@ -136,13 +147,18 @@ def test_a_stampede_in_the_first_seconds_is_seen(braille: bool, sign: str) -> No
 
 
 def test_a_load_that_is_crowded_at_the_start_has_an_axis_of_powers_unless_told() -> None:
-    load = Load(1_000, 10_000, (LoadLine("celery", (3_000,)), LoadLine("even", (4,) * 1_800)))
+    every = [*range(18_000)]
+    courses = [
+        ("celery", Seconds([0], [3_000], [3_000])),
+        ("even", Seconds(every, [4] * len(every), [4] * len(every))),
+    ]
+    load = load_of(courses, Scenario())
     assert uses_log(load)
     shown = draw(Picture("Load", (load,)), Style())
     (axis,) = {line.strip() for line in shown.split("\n") if line.strip().startswith("0 ") and "min" in line}
     assert axis.split("  ")[0] == "0"
-    assert " ".join(axis.split()) == "0 10 s 1 min 10 min 1 h"
-    assert "10 min" not in draw(Picture("Load", (load,), log=False), Style())
+    assert " ".join(axis.split()) == "0 1 s 10 s 1 min 10 min 1 h"
+    assert "10 min" not in draw(Picture("Load", (load_of(courses, Scenario(), log=False),)), Style())
 
 
 def test_a_heat_of_phases_fits_on_a_screen() -> None:
