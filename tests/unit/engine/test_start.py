@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -138,6 +139,25 @@ def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_is
         assert other.identity.last_key == last
         other.rollback()
     other.close()
+    rig.store.close()
+
+
+def test_the_last_key_is_noted_only_when_the_row_that_has_it_goes(tmp_path: Path) -> None:
+    """Else every batch with a success would write one page more."""
+
+    def noted() -> int:
+        with closing(apsw.Connection(str(tmp_path / "anew.db"))) as file:
+            return int(file.execute("SELECT value FROM meta WHERE name = 'last_key'").fetchone()[0])
+
+    rig = Rig(SqliteStore(tmp_path))
+    rig.worker()
+    first, second, last = rig.put(new_job(), new_job(), new_job())
+    rig.do(succeed(first))
+    rig.do(call(lambda batch: batch.delete([second])))
+    assert noted() == 0
+    rig.do(succeed(last))
+    assert rig.state(last) is None
+    assert noted() == last
     rig.store.close()
 
 

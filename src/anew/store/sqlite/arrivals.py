@@ -38,6 +38,9 @@ class Arrivals:
         payloads: Where long payloads go.
         records: Where those that come with their past have theirs.
         occupy: Writes who has the slots of those that come in flight.
+
+    Attributes:
+        newest: The largest key of a row, of those that are there and those that were since it was told so.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Arrivals:
     ) -> None:
         self._execute, self._queues, self._payloads = execute, queues, payloads
         self._records, self._occupy = records, occupy
+        self.newest = 0
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
         """Store new jobs under rising keys; `staged`: their long payloads are there already."""
@@ -84,6 +88,8 @@ class Arrivals:
 
     def _came(self, rows: Sequence[tuple[Any, ...]], *, staged: bool = False) -> None:
         """Count new jobs, given as rows that begin as those of `insert_rich` do, in order of key."""
+        if rows:
+            self.newest = max(self.newest, rows[-1][0])
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -123,6 +129,8 @@ class Arrivals:
                 payload = bytes(job.payload)
                 values += (key, job.queue, job.type, payload, checksum(payload))
             self._execute(sql("insert_usual", len(part)), values)
+        if keys:
+            self.newest = max(self.newest, keys[-1])
         counted = tally([job.queue for job in jobs])
         self._queues.move(counted, None, READY)
         self._queues.append(

@@ -153,7 +153,6 @@ class SqliteStore:
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
         self._queues = Queues(self._connection.execute, self._connection.cursor().execute)
-        self._queues.slots.believe(self._read_numbers())
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
@@ -174,9 +173,10 @@ class SqliteStore:
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
-        arrivals = Arrivals(self._execute, self._queues, self._payloads, self._records, takes.occupy)
-        self.insert, self.insert_plain = arrivals.insert, arrivals.insert_plain
-        self.insert_moved = arrivals.insert_moved
+        self._arrivals = Arrivals(self._execute, self._queues, self._payloads, self._records, takes.occupy)
+        self.insert, self.insert_plain = self._arrivals.insert, self._arrivals.insert_plain
+        self.insert_moved = self._arrivals.insert_moved
+        self._queues.slots.believe(self._read_numbers())
         self.count_outcomes = self._records.count_outcomes
         self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
         if background:
@@ -343,7 +343,8 @@ class SqliteStore:
         ((newest, last_key, last_failure, limits),) = self._execute(sql("read_numbers")).fetchall()
         self._written_key, self._written_failure = int(last_key), int(last_failure)
         self._uncovered = False
-        self.identity.last_key = max(self._written_key, newest or 0)
+        self._arrivals.newest = newest or 0
+        self.identity.last_key = max(self._written_key, self._arrivals.newest)
         self.identity.last_failure = self._written_failure
         return None if limits is None else str(limits)
 
@@ -420,6 +421,10 @@ class SqliteStore:
         self._written_failure = self.identity.last_failure
         self._execute(sql("write_meta"), ("last_failure", self._written_failure))
 
+    def _go(self, keys: Sequence[int]) -> None:
+        """Note that rows go: the largest number is nowhere else, where its row is among them."""
+        self._uncovered = self._uncovered or max(keys, default=0) >= self._arrivals.newest
+
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
     ) -> Position | None:
@@ -452,7 +457,7 @@ class SqliteStore:
     def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
         done: list[int] = []
-        self._uncovered = True
+        self._go(keys)
         others = ~(Hook.ONCE if members is None else Hook.ONCE | Hook.MEMBER)
         for part in in_lists(keys):
             rows = self._execute(sql("finish", len(part)), (others, *part)).fetchall()
@@ -574,7 +579,7 @@ class SqliteStore:
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in any state with all that belongs to them; give the keys that were there."""
         deleted: list[int] = []
-        self._uncovered = True
+        self._go(keys)
         for part in in_lists(keys):
             rows = self._execute(sql("delete", len(part)), part).fetchall()
             found = [row[0] for row in rows]
