@@ -187,6 +187,7 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 
 SEARCHES = {
     "select_ready": "job_ready",
+    "select_first_reserved": "job_ready",
     "ready_heads": "job_ready",
     "places": "job_ready",
     "whole_lines": "job_ready",

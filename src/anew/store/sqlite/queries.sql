@@ -232,6 +232,10 @@ WHERE id IN (@marks) AND state = @READY;
 -- Jobs that were found by their index entries, all of them, as they will be in flight under a hold (kind, token).
 SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state = @READY;
 
+-- name: select_first_reserved
+-- The next jobs of one queue, as they will be in flight under a hold (kind, token).
+SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
+
 -- name: reserve_by_key
 -- Put jobs in flight that are still ready, each for as long as it says.
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ? + coalesce(reserve_ms, ?),

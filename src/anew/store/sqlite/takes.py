@@ -91,16 +91,12 @@ class Takes:
         each: dict[str, int] = {}
         for queue, n in wanted:
             each[queue] = each.get(queue, 0) + n
-        keys, behind = self._queues.first_of_each(each)
-        by_key: dict[int, tuple[Any, ...]] = {}
-        for part in in_lists(keys):
-            found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
-            by_key |= {row[0]: row for row in found}
+        keys, found, behind = (self._first_of_one if len(each) == 1 else self._first_of_each)(each, hold)
         jobs: list[Job] = []
         corrupt: dict[int, str] = {}
         taken: list[tuple[Any, ...]] = []
         left = max_bytes
-        for row in [by_key[key] for key in keys if key in by_key]:
+        for row in found:
             size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
             if size is not None:
                 if taken and size > left:
@@ -118,6 +114,29 @@ class Takes:
             self._execute(sql("reserve_by_key", len(some)), (*stamp, *some))
         self._took(taken, keys, behind)
         return Reserved(jobs, corrupt)
+
+    def _first_of_one(
+        self, each: Mapping[str, int], hold: Hold
+    ) -> tuple[list[int], list[tuple[Any, ...]], Heads]:
+        """As `_first_of_each`, of a single queue: one statement finds its rows, and who is behind them."""
+        ((queue, n),) = each.items()
+        n = min(n, max(self._queues.takeable(queue), 0))
+        rows = self._execute(
+            sql("select_first_reserved"), (int(hold.kind), hold.token, queue, n + 1)
+        ).fetchall()
+        behind = (rows[n][3], rows[n][0]) if len(rows) > n else None
+        return [row[0] for row in rows[:n]], rows[:n], {queue: behind}
+
+    def _first_of_each(
+        self, each: Mapping[str, int], hold: Hold
+    ) -> tuple[list[int], list[tuple[Any, ...]], Heads]:
+        """Find the first ready jobs of some queues: their keys, their rows as they will be, and who is behind them."""
+        keys, behind = self._queues.first_of_each(each)
+        by_key: dict[int, tuple[Any, ...]] = {}
+        for part in in_lists(keys):
+            found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
+            by_key |= {row[0]: row for row in found}
+        return keys, [by_key[key] for key in keys if key in by_key], behind
 
     def _took(self, taken: list[tuple[Any, ...]], keys: list[int], behind: Heads) -> None:
         """Count jobs that were taken; `keys`, `behind`: those that were found, and who is first in their queues behind them."""
