@@ -19,9 +19,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from anew.lab.envelope import Millis
-from anew.lab.measure import Yardstick, deviations, empty_share, longest_silence_ms, measure, worst_bin
+from anew.lab.vector import Millis
 from anew.units import MINUTE_MS, SECOND_MS
+from bench.measure import Yardstick, deviations, empty_share, longest_silence_ms, measure, worst_bin
 from bench.report import machine, markdown
 from bench.schemes import CHART, DOUBLED, GROWING, Scheme
 
@@ -37,7 +37,7 @@ CHART_REPEATS: Final = 200
 SAMPLE: Final = 200_000
 """Of the published figures: jobs and herds of the tables, and those of the chart's own setting; jobs behind a yardstick."""
 
-_ENVELOPE_SEED: Final = 7
+_MEAN_SEED: Final = 7
 _TREND_SEED: Final = 99
 
 _FIGURES: Final = {
@@ -154,14 +154,14 @@ def run(
 
 
 def gap_figures(scheme: Scheme, effort: Effort, seed: int) -> dict[str, Figure]:
-    """Give the figures of `anew.lab.measure.Measures` for one scheme, over repeated herds."""
-    stick = Yardstick.of(
-        scheme.blocks(effort.sample, _ENVELOPE_SEED),
-        scheme.blocks(effort.sample, _TREND_SEED),
+    """Give the figures of `measure` for one scheme, over repeated herds."""
+    stick = Yardstick(
+        scheme.instants(effort.sample, _MEAN_SEED),
+        scheme.instants(effort.sample, _TREND_SEED),
         scheme.window,
     )
     return _figures(
-        measure(scheme.instants(JOBS, seed + 1_000 * repeat + JOBS), stick).flat()
+        measure(scheme.instants(JOBS, seed + 1_000 * repeat + JOBS), stick)
         for repeat in range(effort.repeats)
     )
 

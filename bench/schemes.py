@@ -1,6 +1,5 @@
 """The policies that docs/evenness.md compares, by table and by the label that stands there. Needs NumPy."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +8,7 @@ import numpy as np
 from anew.backoff import Policy
 from anew.lab import chance, herd
 from anew.lab.charts.classics import HERD
-from anew.lab.envelope import Floats, Millis
+from anew.lab.vector import Floats, Millis
 
 Json = dict[str, Any]
 
@@ -42,18 +41,12 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     phase: chance.PhaseKind = "seq"
     tiles: bool = False
 
-    def blocks(self, jobs: int, seed: int) -> Iterator[Millis]:
-        """Give the instants of a herd in blocks of shape (retries, jobs of the block)."""
+    def instants(self, jobs: int, seed: int) -> Millis:
+        """Give the instants of a herd, shape (retries, jobs)."""
         policy = Policy.from_json(self.policy)
         if self.tiles:
-            yield _tiles(policy, jobs, self.retries, seed)
-            return
-        for _, block in herd.blocks(policy, jobs, retries=self.retries, seed=seed, phase=self.phase):
-            yield block
-
-    def instants(self, jobs: int, seed: int) -> Millis:
-        """Give the instants of a whole herd, shape (retries, jobs)."""
-        return np.concatenate(list(self.blocks(jobs, seed)), axis=1)
+            return _tiles(policy, jobs, self.retries, seed)
+        return herd.instants(policy, jobs, retries=self.retries, seed=seed, phase=self.phase)
 
 
 def _tiles(policy: Policy, jobs: int, retries: int, seed: int) -> Millis:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,9 +22,6 @@ from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.units import SECOND_MS, format_duration, format_duration_about, format_range, refused
-
-if TYPE_CHECKING:
-    from anew.lab.envelope import Millis
 
 MAX_POLICIES: Final = 6
 """As many as one picture tells apart."""
@@ -155,28 +152,26 @@ def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
     if retries < _LEAST or not has_numpy():
         return None
     # Inside, because NumPy is optional.
-    from anew.lab.herd import blocks, instants
-    from anew.lab.measure import Yardstick, measure
-
-    def sample(seed: int) -> list[Millis]:
-        return [block for _, block in blocks(policy, _SAMPLE, retries=retries, seed=seed)]
+    from anew.lab.evenness import Bins, Clock, deviation
+    from anew.lab.herd import instants
 
     try:
-        yardstick = Yardstick.of(sample(_MEAN_SEED), sample(_TREND_SEED), (2, retries - 3))
+        clock = Clock.of(instants(policy, _SAMPLE, retries=retries, seed=_MEAN_SEED))
     except InvalidInput:
         # A retry that waits nothing: operational time has no inverse there.
         return None
+    trend = instants(policy, _SAMPLE, retries=retries, seed=_TREND_SEED)
+    bins = Bins(clock, trend, (2, retries - 3), _BINS)
     kind: PhaseKind = "hash" if scenario.phase == "hash" else "seq"
     herd = instants(policy, min(scenario.jobs, _MEASURED), retries=retries, seed=scenario.seed, phase=kind)
-    found = measure(herd, yardstick)
-    return Spread(found.cv[_BINS], found.peak[_BINS], found.rsd)
+    return Spread(*bins.load(clock.gaps(herd), herd.shape[1]), deviation(herd))
 
 
 # ---- what a comparison tells of one policy
 
 
 class Spread(msgspec.Struct, frozen=True, gc=False):
-    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.measure`."""
+    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.evenness`."""
 
     cv: float
     """Root mean square of the load's error in bins of 1/16 gap, as a share of the load; 0 is perfectly even."""

@@ -328,8 +328,7 @@ def _in_arrays(
 ) -> _Lives:
     import numpy as np
 
-    from anew.lab.chance import phases
-    from anew.lab.herd import BLOCK, HerdChance, past_deadline
+    from anew.lab.herd import BLOCK, past_deadline, rows
     from anew.lab.vector import Waits
 
     waits, deadline, clip = Waits(policy), policy.deadline_ms, policy.on_deadline == "clip"
@@ -339,13 +338,10 @@ def _in_arrays(
     means, all_ended = _means(policy, steps), True
     for start in range(0, jobs, BLOCK):
         numbers = np.arange(start, min(start + BLOCK, jobs), dtype=np.uint64)
-        lifelong = phases("seq", _SEED, numbers)
-        at, carry = np.zeros(len(numbers), dtype=np.int64), None
-        alive = np.ones(len(numbers), dtype=np.bool_)
-        for index, (retry, count) in enumerate(steps):
-            row, carry = waits.one(retry, HerdChance(_SEED, numbers, retry, phases=lifelong), carry)
-            if count > 1:
-                row = _of_many(row, count, means[index])
+        at, alive = np.zeros(len(numbers), dtype=np.int64), np.ones(len(numbers), dtype=np.bool_)
+        drawn = rows(waits, numbers, (retry for retry, _ in steps), _SEED)
+        for index, (wait, (_, count)) in enumerate(zip(drawn, steps, strict=True)):
+            row = wait if count == 1 else _of_many(wait, count, means[index])
             if deadline is not None:
                 alive &= ~past_deadline(row, deadline - at, clip=clip)
                 row[~alive] = 0
@@ -358,7 +354,7 @@ def _in_arrays(
                 break
         last.append(at)
         all_ended = all_ended and not alive.any()
-    ordered: list[Any] = [np.sort(np.concatenate(rows)) for rows in come]
+    ordered: list[Any] = [np.sort(np.concatenate(parts)) for parts in come]
     times: Any = np.sort(np.concatenate(last))
     return _Lives(times, reached, ordered, all_ended)
 

@@ -72,28 +72,9 @@ def waves(policy: Policy, jobs: int, retries: int, seed: int, phase: PhaseKind =
     if not has_numpy():
         rows = [instants(policy, job, retries, seed, phase) for job in range(jobs)]
         return [[row[k] if k < len(row) else ABSENT for row in rows] for k in range(retries)]
-    from anew.lab import herd
+    from anew.lab.herd import courses
 
-    table = herd.instants(policy, jobs, retries=retries, seed=seed, phase=phase)
-    if policy.deadline_ms is None:
-        return [*table]
-    return _until_deadline(table, policy.deadline_ms, clip=policy.on_deadline == "clip")
-
-
-def _until_deadline(table: NDArray[np.int64], deadline_ms: int, *, clip: bool) -> list[Wave]:
-    """Hold a herd's instants, one row a retry, to the deadline, of which the herd knows nothing."""
-    import numpy as np
-
-    from anew.lab.herd import past_deadline
-
-    now = np.zeros(table.shape[1], dtype=np.int64)
-    over = np.zeros(len(now), dtype=np.bool_)
-    found: list[Wave] = []
-    for wait in np.diff(table, axis=0, prepend=0):
-        over |= past_deadline(wait, deadline_ms - now, clip=clip)
-        now = now + wait
-        found.append(np.where(over, ABSENT, now))
-    return found
+    return [*courses(policy, jobs, retries, seed, phase)]
 
 
 def waits_between(wave: Wave, before: Wave | None) -> Wave:
