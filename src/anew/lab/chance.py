@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WAIT: Final = 1
-"""Stream: the first fresh number of a wait."""
+"""Stream: the fresh number of a wait; no jitter draws more than one."""
 HASH: Final = 2
 """Stream: the number that belongs to a job and a retry, in place of a hash of the job's id."""
 PHASE: Final = 3
@@ -29,8 +29,6 @@ SUCCESS: Final = 4
 """Stream: whether a call succeeds."""
 ARRIVAL: Final = 5
 """Stream: when a job fails for the first time."""
-SECOND: Final = 6
-"""Stream: the second fresh number of a wait; the third is stream 7, and so on."""
 
 PhaseKind: TypeAlias = Literal["seq", "hash"]
 """Where phases come from: ordinals in a row, which spread best, or as good as hashed ids."""
@@ -134,29 +132,6 @@ def _mix(word: int) -> int:
     return word ^ (word >> 31)
 
 
-class Dice:
-    """The fresh numbers of one job at one retry: the stream `WAIT`, then `SECOND` and those after it."""
-
-    __slots__ = ("_drawn", "_job", "_retry", "_seed")
-
-    def __init__(self, seed: int, job: int, retry: int) -> None:
-        self._seed = seed
-        self._job = job
-        self._retry = retry
-        self._drawn = 0
-
-    def __call__(self) -> float:
-        """Give the next number in [0, 1)."""
-        value = number(self._seed, fresh_stream(self._drawn), self._job, self._retry)
-        self._drawn += 1
-        return value
-
-
-def fresh_stream(drawn: int) -> int:
-    """Give the stream of the next fresh number of a wait that has drawn so many."""
-    return WAIT if drawn == 0 else SECOND + drawn - 1
-
-
 class LabDraws(Draws, frozen=True):
     """What one job's wait at one retry may use in the lab: the same numbers as the vectorised form draws.
 
@@ -171,7 +146,8 @@ class LabDraws(Draws, frozen=True):
     @classmethod
     def of(cls, seed: int, job: int, retry: int, kind: PhaseKind = "seq") -> LabDraws:
         """Build the draws of one job for one retry."""
-        return cls(rng=Dice(seed, job, retry), phase=phase(kind, seed, job), seed=seed, job=job)
+        fresh = functools.partial(number, seed, WAIT, job, retry)
+        return cls(rng=fresh, phase=phase(kind, seed, job), seed=seed, job=job)
 
     def hashed(self, retry: int) -> float:
         """Give the number in [0, 1) that belongs to this job and this retry."""

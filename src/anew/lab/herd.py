@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab import chance
-from anew.lab.vector import Floats, Millis, Waits
+from anew.lab.vector import Floats, HerdChance, Millis, Waits
 from anew.lab.waves import ABSENT
 from anew.units import refused
 
@@ -27,57 +27,6 @@ MAX_INSTANTS: Final = 300_000_000
 """The most instants in one answer: 2.4 GB."""
 
 _MAX_RETRIES: Final = 1_000_000
-
-
-class HerdChance:
-    """The chance of some jobs of a herd at one retry, by `anew.lab.chance`.
-
-    Args:
-        seed: The seed.
-        jobs: The jobs' numbers.
-        retry: The retry, the same for all.
-        phases: The jobs' numbers for life, where they are known already.
-        kind: Where phases come from.
-    """
-
-    def __init__(
-        self,
-        seed: int,
-        jobs: NDArray[np.uint64],
-        retry: int,
-        *,
-        phases: Floats | None = None,
-        kind: chance.PhaseKind = "seq",
-    ) -> None:
-        self._seed = seed
-        self._jobs = jobs
-        self._retry = retry
-        self._phases = phases
-        self._kind = kind
-        self._drawn = 0
-
-    def __len__(self) -> int:
-        """Give the number of jobs."""
-        return len(self._jobs)
-
-    def fresh(self) -> Floats:
-        """Give a fresh number for each job."""
-        self._drawn += 1
-        return self.stream(chance.fresh_stream(self._drawn - 1))
-
-    def hashed(self) -> Floats:
-        """Give the number of each job and this retry."""
-        return self.stream(chance.HASH)
-
-    def lifelong(self) -> Floats:
-        """Give each job's number for life."""
-        if self._phases is None:
-            self._phases = chance.phases(self._kind, self._seed, self._jobs)
-        return self._phases
-
-    def stream(self, stream: int) -> Floats:
-        """Give the numbers of any stream at this retry."""
-        return chance.numbers(self._seed, stream, self._jobs, self._retry)
 
 
 def instants(

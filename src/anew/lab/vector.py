@@ -3,102 +3,111 @@
 Curves are evaluated once per retry, by the policy itself, and the arithmetic of every jitter is done in the same order
 of the same operations, so the floats are the same. Where that cannot be had (`slices` uses tanh, which NumPy rounds
 in its own way), the few waits so near to a whole millisecond that the last bits could matter are drawn again, one by
-one. A jitter that this module does not know is drawn one by one altogether: slower, never different.
+one.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anew.backoff.chance import Draws
 from anew.backoff.curves import CustomFailed
-from anew.backoff.decide import Exhausted, Previous, fallback, next_wait
+from anew.backoff.decide import fallback
 from anew.backoff.even import Even
-from anew.backoff.fields import Piece
+from anew.backoff.jitter import Jitter, NoJitter, Nominal
 from anew.backoff.kinds import CEILING_MS
 from anew.backoff.policy import Policy
 from anew.backoff.stateful import LAST_SLICE, Decorrelated, Slices, slices_unit
 from anew.backoff.windows import UpTo, Windowed
-
-__all__ = ["Chance", "Floats", "Millis", "Waits", "waits"]
-
+from anew.lab import chance
 
 Floats: TypeAlias = NDArray[np.float64]
 Millis: TypeAlias = NDArray[np.int64]
-Row: TypeAlias = "tuple[float, ...]"
 Drawn: TypeAlias = "tuple[Floats, Floats | None]"
+"""The waits of many jobs before they are held and cut, and what the jitter remembers of each."""
 
 
-class Chance(Protocol):
-    """What one retry of many jobs may use of chance; asked only for what the policy's jitter needs.
+class HerdChance:
+    """The chance of some jobs of a herd at one retry, by `anew.lab.chance`.
 
-    ``len()`` gives the number of jobs. All numbers lie in [0, 1).
+    Args:
+        seed: The seed.
+        jobs: The jobs' numbers.
+        retry: The retry, the same for all.
+        phases: The jobs' numbers for life, where they are known already.
+        kind: Where phases come from.
     """
+
+    def __init__(
+        self,
+        seed: int,
+        jobs: NDArray[np.uint64],
+        retry: int,
+        *,
+        phases: Floats | None = None,
+        kind: chance.PhaseKind = "seq",
+    ) -> None:
+        self._seed = seed
+        self._jobs = jobs
+        self._retry = retry
+        self._phases = phases
+        self._kind = kind
 
     def __len__(self) -> int:
         """Give the number of jobs."""
+        return len(self._jobs)
 
     def fresh(self) -> Floats:
-        """Give a fresh number for each job: what ``Draws.rng`` gives. A second call gives others."""
+        """Give a fresh number for each job: no jitter needs a second one."""
+        return self._stream(chance.WAIT)
 
     def hashed(self) -> Floats:
-        """Give for each job the number of this retry: what ``Draws.hashed`` gives."""
+        """Give the number of each job and this retry."""
+        return self._stream(chance.HASH)
 
     def lifelong(self) -> Floats:
-        """Give for each job the number that it keeps: what ``Draws.lifelong`` gives."""
+        """Give each job's number for life."""
+        if self._phases is None:
+            self._phases = chance.phases(self._kind, self._seed, self._jobs)
+        return self._phases
 
-
-def waits(
-    policy: Policy, retry: int, chance: Chance, carry: Floats | None = None
-) -> tuple[Millis, Floats | None]:
-    """Give the wait before one retry for many jobs. Limit, phases' end and deadline are the caller's business.
-
-    Args:
-        policy: The law. A user's own function is asked once for all jobs.
-        retry: Which retry, 1 = first, the same for all jobs.
-        chance: The jobs' chance.
-        carry: What this gave as its second result at the retry before; None at the first. NaN: no carry.
-
-    Returns:
-        Whole milliseconds in [0, 365 d], one per job, and what the next retry's call needs.
-    """
-    return Waits(policy).one(retry, chance, carry)
+    def _stream(self, stream: int) -> Floats:
+        return chance.numbers(self._seed, stream, self._jobs, self._retry)
 
 
 class Waits:
-    """A policy's waits, its rows (what a retry's jitter depends on) computed once and kept.
+    """A policy's waits; what a retry's jitter depends on is calculated once and kept.
 
     Args:
-        policy: The law.
+        policy: The law. Limit, phases' end and deadline are the caller's business. A user's own function is asked once
+            for all jobs.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._form = FORMS.get(_kind(policy))
-        self._rows: dict[int, Row | None] = {}
+        self._forms: dict[int, Form] = {}
 
-    def one(self, retry: int, chance: Chance, carry: Floats | None = None) -> tuple[Millis, Floats | None]:
-        """Give the waits of many jobs at the same retry; see `waits`."""
-        row = self._row(retry)
-        if row is None or self._form is None:
-            return one_by_one(self.policy, retry, chance, carry)
-        return self._cut(*self._form(self.policy, row, chance, carry))
+    def one(self, retry: int, luck: HerdChance, carry: Floats | None = None) -> tuple[Millis, Floats | None]:
+        """Give the wait before one retry for many jobs.
 
-    def _row(self, retry: int) -> Row | None:
-        if self._form is None:
-            return None
-        if retry not in self._rows:
-            self._rows[retry] = _row(self.policy, retry)
-        return self._rows[retry]
+        Args:
+            retry: Which retry, 1 = first, the same for all jobs.
+            luck: The jobs' chance.
+            carry: What this gave as its second result at the retry before; None at the first. NaN: no carry.
 
-    def _cut(self, wait: Floats, carry: Floats | None) -> tuple[Millis, Floats | None]:
-        """Clamp, then round down to whole milliseconds, as `next_wait` does."""
+        Returns:
+            Whole milliseconds in [0, 365 d], one per job, and what the next retry's call needs.
+        """
+        if retry not in self._forms:
+            self._forms[retry] = _form(self.policy, retry)
+        wait, carry = self._forms[retry](luck, carry)
+        # Clamp, then round down to whole milliseconds, as `next_wait` does.
         low, high = self.policy.floor_ms, self.policy.highest_ms
         np.minimum(wait, float(high), out=wait)
         np.maximum(wait, float(low), out=wait)
@@ -107,153 +116,120 @@ class Waits:
         return wait.astype(np.int64), carry
 
 
-def _kind(policy: Policy) -> str:
-    """Name the arithmetic of a policy's jitter."""
-    jitter = policy.jitter
-    if not isinstance(jitter, Windowed):
-        return type(jitter).name if isinstance(jitter, Piece) else ""
-    if jitter.faces is not None or jitter.step_ms is not None:
-        return "faces"
-    return "cut" if jitter.cut_ms is not None else "redraw" if jitter.redraw_ms is not None else "window"
+Form: TypeAlias = Callable[[HerdChance, "Floats | None"], Drawn]
+"""The arithmetic of one retry: from chance, and what is remembered of the retry before, to waits."""
 
 
-def _row(policy: Policy, retry: int) -> Row | None:
-    """Give what the jitter of one retry depends on; None if jobs must be asked one by one."""
+def _form(policy: Policy, retry: int) -> Form:
+    """Give the arithmetic of a retry; where the user's own function fails, with the curve that serves in its place."""
     try:
         nominal = policy.nominal(retry)
         k = retry if policy.curve is not None else policy.place(retry)[1]
-        return _numbers(policy, retry, k, nominal, policy.nominal)
+        return _of_jitter(policy, policy.jitter, retry, k, nominal, policy.nominal)
     except CustomFailed:
-        if isinstance(policy.jitter, Decorrelated):
-            # Whether the function's first wait matters depends on what each job carries.
-            return None
-    nominal = fallback(policy, retry)
-    if isinstance(policy.jitter, UpTo):
-        return (nominal, nominal, nominal, 1.0, 0.0)
-    return _numbers(policy, retry, retry, nominal, lambda other: fallback(policy, other))
+        jitter = NoJitter() if isinstance(policy.jitter, UpTo) else policy.jitter
+        curve = functools.partial(fallback, policy)
+        return _of_jitter(policy, jitter, retry, retry, curve(retry), curve)
 
 
-def _numbers(policy: Policy, retry: int, k: int, nominal: float, curve: Callable[[int], float]) -> Row:
-    jitter = policy.jitter
+def _of_jitter(policy: Policy, jitter: Jitter, retry: int, k: int, nominal: float, curve: Nominal) -> Form:
     match jitter:
         case Windowed():
-            return _window_row(jitter, *jitter.ends(retry, k, nominal))
+            low, high = jitter.ends(retry, k, nominal)
+            return (
+                functools.partial(_window, jitter, low, high) if high > low else functools.partial(_all, low)
+            )
         case Even():
-            return _even_row(retry, nominal, curve)
+            return functools.partial(_even, jitter, *_even_row(retry, nominal, curve))
         case Decorrelated():
-            return (nominal, curve(1))
+            return functools.partial(_decorrelated, jitter.times, nominal, _first(policy))
         case Slices():
-            return (float(k), slices_unit(curve(1)))
-    return (nominal,)
+            return functools.partial(_slices, policy, k, slices_unit(curve(1)))
+    return functools.partial(_all, nominal)
 
 
-def _window_row(jitter: Windowed, low: float, high: float) -> Row:
-    """Give low, high, the highest value below high, and for a die its faces and their distance (0: any)."""
-    if not high > low:
-        return (low, low, low, 1.0, 0.0)
-    faces, step = 1.0, 0.0
-    if jitter.step_ms is not None:
-        step = float(jitter.step_ms)
-        faces = float(max(1, int((high - low) // jitter.step_ms)))
-    elif jitter.faces is not None:
-        faces = float(jitter.faces)
-    return (low, high, math.nextafter(high, low), faces, step)
+def _first(policy: Policy) -> float:
+    try:
+        return policy.nominal(1)
+    except CustomFailed:
+        return fallback(policy, 1)
 
 
-def _even_row(retry: int, nominal: float, curve: Callable[[int], float]) -> Row:
+def _even_row(retry: int, nominal: float, curve: Nominal) -> tuple[float, float, float, float, bool]:
     before, after = curve(retry - 1) if retry > 1 else 0.0, curve(retry + 1)
     top = math.inf
     if before <= nominal <= after and before < after:
         top = math.nextafter(nominal + after / 2 if retry == 1 else (nominal + after) / 2, 0.0)
-    return (before, nominal, after, top, float(retry == 1))
+    return before, nominal, after, top, retry == 1
 
 
 # ---- the arithmetic of each jitter on columns of numbers, in the order of operations of the jitter's own
 
 
-def _none(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    wait = np.empty(len(chance))
-    wait[:] = row[0]
-    return wait, None
+def _all(wait: float, luck: HerdChance, carry: Floats | None) -> Drawn:
+    return np.full(len(luck), float(wait)), None
 
 
-def _number(policy: Policy, chance: Chance) -> Floats:
-    assert isinstance(policy.jitter, Windowed)
-    match policy.jitter.source:
+def _window(jitter: Windowed, low: float, high: float, luck: HerdChance, carry: Floats | None) -> Drawn:
+    match jitter.source:
         case "rng":
-            return chance.fresh()
+            wait = luck.fresh()
         case "job":
-            return chance.lifelong()
-    return chance.hashed()
-
-
-def _window(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    low, high, top, _, _ = row
-    if low == high:
-        return _none(policy, row, chance, carry)
-    wait = _number(policy, chance) * (high - low)
+            wait = luck.lifelong().copy()
+        case _:
+            wait = luck.hashed()
+    if jitter.faces is not None or jitter.step_ms is not None:
+        faces = jitter.faces or max(1, int((high - low) // (jitter.step_ms or 1)))
+        wait *= faces
+        np.floor(wait, out=wait)
+        np.minimum(wait, faces - 1.0, out=wait)
+        if jitter.step_ms is not None:
+            wait *= jitter.step_ms
+        else:
+            wait *= high - low
+            wait /= faces
+        wait += low
+        return wait, None
+    wait *= high - low
+    if jitter.cut_ms is not None:
+        wait //= jitter.cut_ms
+        wait *= jitter.cut_ms
+        wait += low
+        return wait, None
     wait += low
-    np.minimum(wait, top, out=wait)
-    return wait, None
+    np.minimum(wait, math.nextafter(high, low), out=wait)
+    return wait if jitter.redraw_ms is None else _redrawn(wait, low, high, float(jitter.redraw_ms)), None
 
 
-def _faces(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    low, high, _, faces, step = row
-    if low == high:
-        return _none(policy, row, chance, carry)
-    face = np.floor(_number(policy, chance) * faces)
-    np.minimum(face, faces - 1.0, out=face)
-    assert isinstance(policy.jitter, Windowed)
-    if policy.jitter.step_ms is not None:
-        face *= step
-    else:
-        face *= high - low
-        face /= faces
-    face += low
-    return face, None
-
-
-def _cut_down(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    low, high = row[:2]
-    if low == high:
-        return _none(policy, row, chance, carry)
-    assert isinstance(policy.jitter, Windowed)
-    unit = float(policy.jitter.cut_ms or 1)
-    wait = _number(policy, chance) * (high - low)
-    wait //= unit
-    wait *= unit
-    wait += low
-    return wait, None
-
-
-def _redraw(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    wait, _ = _window(policy, row, chance, carry)
-    low, high = row[:2]
-    assert isinstance(policy.jitter, Windowed)
-    longest = float(policy.jitter.redraw_ms or 0)
+def _redrawn(wait: Floats, low: float, high: float, longest: float) -> Floats:
     start = max(low, longest)
     if not high > start:
-        # Nothing can reach so far; and a window without width draws nothing, not even once more.
-        return wait, None
+        return wait  # Nothing can reach so far.
     again = longest / 2 + (wait - start) / (high - start) * (longest / 2)
     np.minimum(again, math.nextafter(longest, 0.0), out=again)
-    return np.where(wait >= longest, again, wait), None
+    return np.where(wait >= longest, again, wait)
 
 
-def _even(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    jitter = policy.jitter
-    assert isinstance(jitter, Even)
-    before, nominal, after, top, first = row
+def _even(
+    jitter: Even,
+    before: float,
+    nominal: float,
+    after: float,
+    top: float,
+    first: bool,
+    luck: HerdChance,
+    carry: Floats | None,
+) -> Drawn:
     if jitter.spread:
-        x = chance.lifelong() - 0.5
+        x = luck.lifelong() - 0.5
         x *= jitter.spread
         x += 0.5
     else:
-        x = np.full(len(chance), 0.5)
+        x = np.full(len(luck), 0.5)
     wait = _slide_first(x, nominal, after) if first else _slide(x, before, nominal, after)
     np.minimum(wait, top, out=wait)
     if jitter.dither:
-        wait += wait * jitter.dither * (chance.hashed() - 0.5)
+        wait += wait * jitter.dither * (luck.hashed() - 0.5)
     return wait, None
 
 
@@ -277,14 +253,14 @@ def _slide(x: Floats, before: float, nominal: float, after: float) -> Floats:
     return down
 
 
-def _decorrelated(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    assert isinstance(policy.jitter, Decorrelated)
-    nominal, first = row
-    known = np.full(len(chance), first) if carry is None else carry
+def _decorrelated(
+    times: float, nominal: float, first: float, luck: HerdChance, carry: Floats | None
+) -> Drawn:
+    known = np.full(len(luck), first) if carry is None else carry
     if not (known.min(initial=1.0) > 0 and known.max(initial=1.0) <= CEILING_MS):
         known = np.where((known > 0) & (known <= CEILING_MS), known, first)
-    high = policy.jitter.times * known
-    wait = chance.fresh() * (high - nominal)
+    high = times * known
+    wait = luck.fresh() * (high - nominal)
     wait += nominal
     # Hardly ever: rounding has reached the open end, or the window has no width and what was drawn is void.
     ended = wait >= high
@@ -293,9 +269,8 @@ def _decorrelated(policy: Policy, row: Row, chance: Chance, carry: Floats | None
     return wait, np.minimum(wait, CEILING_MS)
 
 
-def _slices(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
-    k, unit = row
-    number = chance.fresh()
+def _slices(policy: Policy, k: int, unit: float, luck: HerdChance, carry: Floats | None) -> Drawn:
+    number = luck.fresh()
     if k > LAST_SLICE:
         return np.full(len(number), float(CEILING_MS) if unit else 0.0), number.copy()
     known = np.full(len(number), np.nan) if carry is None else carry
@@ -309,7 +284,7 @@ def _slices(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> D
     near = wait <= policy.highest_ms + 1.0
     unsure = near & (np.abs(wait - np.rint(np.where(near, wait, 0.0))) <= doubt)
     for index in np.flatnonzero(unsure).tolist():
-        wait[index] = _slice(policy, int(k), float(number[index]), float(known[index]))
+        wait[index] = _slice(policy, k, float(number[index]), float(known[index]))
     return wait, number.copy()
 
 
@@ -322,76 +297,3 @@ def _front(t: Floats) -> Floats:
     front: Floats = np.tanh(np.sqrt(4 * t))
     front *= np.exp2(t)
     return front
-
-
-FORMS: Final[dict[str, Callable[[Policy, Row, Chance, Floats | None], Drawn]]] = {
-    "none": _none,
-    "window": _window,
-    "faces": _faces,
-    "cut": _cut_down,
-    "redraw": _redraw,
-    "even": _even,
-    "decorrelated": _decorrelated,
-    "slices": _slices,
-}
-
-
-# ---- the waits of many jobs, decided one by one: for jitters of which no arithmetic on columns is known. Needs NumPy
-
-
-class _Cells(Draws, frozen=True, kw_only=True):
-    """One job's draws out of the columns of all."""
-
-    cell: Callable[[str], float]
-
-    def lifelong(self) -> float:
-        """Give the number that this job keeps."""
-        return self.cell("lifelong")
-
-    def hashed(self, retry: int) -> float:
-        """Give the number of this job and this retry."""
-        return self.cell("hashed")
-
-
-class _Columns:
-    """Columns of chance, fetched when the first job asks."""
-
-    def __init__(self, chance: Chance) -> None:
-        self._chance = chance
-        self._fresh: list[list[float]] = []
-        self._others: dict[str, list[float]] = {}
-
-    def of(self, index: int) -> _Cells:
-        """Give the draws of one job."""
-        drawn = iter(range(2**31))
-        return _Cells(
-            rng=lambda: self._fresh_column(next(drawn))[index], cell=lambda name: self._column(name)[index]
-        )
-
-    def _fresh_column(self, number: int) -> list[float]:
-        while len(self._fresh) <= number:
-            self._fresh.append(self._chance.fresh().tolist())
-        return self._fresh[number]
-
-    def _column(self, name: str) -> list[float]:
-        if name not in self._others:
-            column = self._chance.lifelong() if name == "lifelong" else self._chance.hashed()
-            self._others[name] = column.tolist()
-        return self._others[name]
-
-
-def one_by_one(
-    policy: Policy, retry: int, chance: Chance, carry: Floats | None
-) -> tuple[Millis, Floats | None]:
-    """Ask `next_wait` about each job; arguments and results as of `anew.lab.vector.waits`."""
-    endless = replace(policy, deadline_ms=None)
-    columns = _Columns(chance)
-    known = [math.nan] * len(chance) if carry is None else carry.tolist()
-    given, kept = [], []
-    for index, before in enumerate(known):
-        previous = None if math.isnan(before) else Previous(before)
-        wait = next_wait(endless, retry, columns.of(index), previous=previous, beyond_limit=True)
-        assert not isinstance(wait, Exhausted)
-        given.append(wait.wait_ms)
-        kept.append(math.nan if wait.carry is None else wait.carry)
-    return np.array(given, dtype=np.int64), np.array(kept) if not all(math.isnan(x) for x in kept) else None

@@ -75,8 +75,6 @@ def test_numbers_look_uniform_and_unrelated_along_every_axis(axis: str) -> None:
 def test_draws_of_a_job_come_from_their_streams() -> None:
     draws = chance.LabDraws.of(seed=9, job=12, retry=4)
     assert draws.rng() == chance.number(9, chance.WAIT, 12, 4)
-    assert draws.rng() == chance.number(9, chance.SECOND, 12, 4)
-    assert draws.rng() == chance.number(9, chance.SECOND + 1, 12, 4)
     assert draws.hashed(4) == chance.number(9, chance.HASH, 12, 4)
     assert draws.lifelong() == chance.phase("seq", 9, 12)
     assert chance.LabDraws.of(9, 12, 4, "hash").lifelong() == chance.number(9, chance.PHASE, 12, 0)

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from anew.backoff import Policy
 from anew.lab import chance
-from anew.lab.herd import BLOCK, HerdChance, past_deadline
+from anew.lab.herd import BLOCK, past_deadline
 from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.outcome import SHOWN_DOTS
 from anew.lab.simulation.record import Ends, Record
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.vector import Floats, Millis, Waits
+from anew.lab.vector import Floats, HerdChance, Millis, Waits
 
 
 def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget, record: Record) -> None:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from anew.backoff import Exhausted, Policy, Previous, next_wait
 from anew.lab.chance import LabDraws, PhaseKind
-from anew.lab.herd import HerdChance, past_deadline
+from anew.lab.herd import past_deadline
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.vector import Floats, Millis, Waits
+from anew.lab.vector import Floats, HerdChance, Millis, Waits
 
 _ROW_BYTES: Final = 96 * 2**20
 """So much memory for rows of waits; retries beyond it are few jobs' and decided one by one."""
