@@ -87,31 +87,25 @@ def waits_between(wave: Wave, before: Wave | None) -> Wave:
     return kept
 
 
-def tally(wave: Wave, edges: Sequence[float], groups: Sequence[int] | None, rows: int) -> list[list[int]]:
+def tally(wave: Wave, edges: Sequence[float]) -> list[int]:
     """Count a wave into bins; what lies before the first or after the last bin counts to that bin.
 
     Args:
         wave: Instants or waits; `ABSENT` does not count.
         edges: Where the bins begin and the last one ends, growing.
-        groups: Each job's row; None: all in row 0.
-        rows: Rows of the answer.
     """
     bins = len(edges) - 1
     if isinstance(wave, list):
-        counts = [[0] * bins for _ in range(rows)]
-        for job, ms in enumerate(wave):
+        counts = [0] * bins
+        for ms in wave:
             if ms != ABSENT:
-                place = min(max(bisect_right(edges, ms) - 1, 0), bins - 1)
-                counts[0 if groups is None else groups[job]][place] += 1
+                counts[min(max(bisect_right(edges, ms) - 1, 0), bins - 1)] += 1
         return counts
     import numpy as np
 
-    present = wave != ABSENT
-    places = np.clip(np.searchsorted(np.asarray(edges), wave[present], "right") - 1, 0, bins - 1)
-    if groups is not None:
-        places = places + np.asarray(groups, dtype=np.int64)[present] * bins
-    table: list[list[int]] = np.bincount(places, minlength=rows * bins).reshape(rows, bins).tolist()
-    return table
+    places = np.clip(np.searchsorted(np.asarray(edges), wave[wave != ABSENT], "right") - 1, 0, bins - 1)
+    found: list[int] = np.bincount(places, minlength=bins).tolist()
+    return found
 
 
 def ends(found: Sequence[Wave]) -> tuple[int, int]:

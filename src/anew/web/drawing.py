@@ -96,7 +96,7 @@ def heat(waves: Sequence[Wave], bounds: Sequence[float]) -> list[list[int]]:
     end = round(bounds[-1]) + 0.5
     if waves and isinstance(waves[0], list):
         # The outermost bins of a tally also take what lies beyond them: one more at the end takes it instead.
-        return [tally(wave, [*bounds[:-1], end, math.inf], None, 1)[0][:-1] for wave in waves]
+        return [tally(wave, [*bounds[:-1], end, math.inf])[:-1] for wave in waves]
     import numpy as np
 
     borders = np.array([ABSENT + 0.5, *bounds[1:-1], end])
@@ -144,6 +144,6 @@ def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any
         bounds = [max(edge, 0.0) for edge in wait_edges(list(drawn.values()), HISTOGRAM_BINS)]
     lines = []
     for key, waits in drawn.items():
-        (counts,) = tally(waits, bounds, None, 1)
+        counts = tally(waits, bounds)
         lines.append({"key": key, "shares": [round(count / len(waits), 6) for count in counts]})
     return {"edges": bounds, "lines": lines, "log": log}

@@ -15,18 +15,19 @@ from anew.cli.output import coloured, show_json
 from anew.cli.values import given_policy
 from anew.errors import InvalidInput
 from anew.lab.charts.classics import herd, zaqar
-from anew.lab.charts.compose import KINDS, compose
+from anew.lab.charts.compose import JOBS, KINDS, compose
 from anew.lab.charts.link import beyond_page, link
 from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
     from anew.lab.charts.ink import Style
     from anew.lab.charts.pictures import Picture
+    from anew.lab.simulation.scenario import Scenario
 
 _TAKES: Final = {
     "band": ("retries",),
     "dots": ("retries", "jobs", "seed", "outage"),
-    "heat": ("retries", "jobs", "seed", "outage", "by"),
+    "heat": ("retries", "jobs", "seed", "outage"),
     "histogram": ("retry", "jobs", "seed"),
     "load": ("retries", "jobs", "seed", "outage", "over", "from", "to"),
 }
@@ -53,11 +54,6 @@ _BRAILLE: Final = "⠿│┤└─┬┊░▒▓█▄→…×"
     help="Jobs that fail together. [100; heat and load 1000; histogram 10000]",
 )
 @click.option("--seed", type=int, metavar="N", help="For the jitter's draws. [1]")
-@click.option(
-    "--by",
-    type=click.Choice(["retry", "phase"]),
-    help="For heat: rows are retries, or jobs by phase. [retry]",
-)
 @click.option("--over", metavar="TIME", help="For load: first failures spread over this. [0]")
 @click.option(
     "--outage", metavar="TIME", help="For dots, heat, load: calls fail until then. [they always fail]"
@@ -96,7 +92,7 @@ def chart(
     Examples:
       anew lab chart even zizq --retries 12
       anew lab chart faktory --kind dots --out dots.svg
-      anew lab chart even --kind heat --by phase
+      anew lab chart even --kind heat --jobs 100000
       anew lab chart sidekiq even --kind load --outage 2h
       anew lab chart sidekiq even --kind load --outage 2h --from 2h --to 2h10m
       anew lab chart buckets --kind histogram --retry 3 --json
@@ -163,16 +159,15 @@ def _composed(
     names, forms = zip(*(given_policy(spec, delivery=True) for spec in specs), strict=True)
     named = zip(labels(forms, names), forms, strict=True)
     policies = [Named(label, Policy.from_json(form)) for label, form in named]
-    plain = {name: value if name == "by" else _plain(name, value) for name, value in options.items()}
-    plain = {_ARGUMENTS.get(name, name): value for name, value in plain.items()}
-    if kind == "load":
-        own = {name: plain.pop(name) for name in ("retries", "from_ms", "to_ms") if name in plain}
-        plain = own | {"scenario": _scenario(plain)}
+    plain = {_ARGUMENTS.get(name, name): _plain(name, value) for name, value in options.items()}
+    told: dict[str, Any] = {
+        name: plain.pop(name) for name in ("jobs", "seed", "outage_ms", "over_ms") if name in plain
+    }
     import msgspec
 
     from anew.lab.charts.scales import log_of
 
-    picture = compose(kind, policies, log=log, **plain)
+    picture = compose(kind, policies, _scenario(kind, told), log=log, **plain)
     seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}
     if kind == "histogram":
         # Where nothing is said the page shows another one.
@@ -193,10 +188,11 @@ _ARGUMENTS: Final = {"from": "from_ms", "to": "to_ms", "outage": "outage_ms", "o
 """What an option is called inside, where that differs."""
 
 
-def _scenario(plain: dict[str, Any]) -> Any:
+def _scenario(kind: str, told: dict[str, Any]) -> Scenario:
     from anew.lab.simulation.scenario import Scenario
 
-    return Scenario.from_json({"success": 1.0 if "outage_ms" in plain else 0.0, **plain})
+    success = 1.0 if "outage_ms" in told else 0.0
+    return Scenario.from_json({"jobs": JOBS.get(kind, 1), "success": success, **told})
 
 
 def _of_no_use(name: str, value: Any, why: str) -> InvalidInput:

@@ -6,7 +6,6 @@ from typing import Final
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.simulation.scenario import MAX_SEED
 from anew.units import refused
 
 DEFAULT_RETRIES: Final = 25
@@ -18,7 +17,6 @@ MOST_RETRIES: Final = 100
 MAX_RETRIES: Final = 1_000
 MAX_DOTS: Final = 100_000
 MAX_INSTANTS: Final = 25_000_000
-MAX_BINS: Final = 2_000
 
 
 def shown_retries(policy: Policy, retries: int | None) -> int:
@@ -51,15 +49,6 @@ def retries_of_herds(policy: Policy, jobs: int, retries: int | None, herds: int 
         f"no more than {MAX_INSTANTS:,} retries in all",
     )
     return count
-
-
-def checked_seed(seed: int) -> None:
-    """Refuse a seed that is out of bounds.
-
-    Raises:
-        InvalidInput: Names value and bounds.
-    """
-    whole("seed", seed, 0, MAX_SEED, "as exact in JSON")
 
 
 def whole(field: str, value: int | None, low: int, high: int, what: str) -> None:

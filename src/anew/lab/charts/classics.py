@@ -13,6 +13,7 @@ from anew.lab.charts.data import curve_band, dots, on_one_axis
 from anew.lab.charts.link import link
 from anew.lab.charts.pictures import Picture
 from anew.lab.named import Named
+from anew.lab.simulation.scenario import Scenario
 
 _BETWEEN: Final[dict[str, Any]] = {"low": "5s", "high": "260s", "retries": 10}
 
@@ -78,8 +79,9 @@ def herd(jobs: int = 100, retries: int = 5, seed: int = 1) -> Picture:
         retries: Retries of each job, all failing.
         seed: Chance.
     """
+    scenario = Scenario(jobs=jobs, seed=seed, success=0)
     panels = [
-        dots(Named(label, Policy.from_json(form | {"limit": retries})), jobs, retries, seed)
+        dots(Named(label, Policy.from_json(form | {"limit": retries})), scenario, retries)
         for label, form in HERD.items()
     ]
     pairs = [on_one_axis(panels[place : place + 2]) for place in range(0, len(panels), 2)]

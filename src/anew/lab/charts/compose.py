@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final
 
 from anew.errors import InvalidInput
 from anew.lab.charts.bounds import shown_retries
@@ -19,10 +19,8 @@ from anew.lab.charts.data import (
 )
 from anew.lab.charts.pictures import Picture
 from anew.lab.named import Named
+from anew.lab.simulation.scenario import Scenario
 from anew.units import format_duration, refused
-
-if TYPE_CHECKING:
-    from anew.lab.simulation.scenario import Scenario
 
 KINDS: Final = ("band", "dots", "heat", "histogram", "load")
 """The kinds of pictures."""
@@ -31,24 +29,18 @@ MAX_POLICIES: Final = len(POLICY_COLOURS)
 LONG_TITLE: Final = 76
 """Characters for which a figure is wide enough."""
 
-_HEAT: Final = {
-    "retry": "A row for each retry; the stronger the colour, the more jobs retry together.",
-    "phase": "The jobs by the number that each keeps for life; the stronger the colour, the more retry together.",
-}
+JOBS: Final = {"dots": 100, "heat": 1_000, "histogram": 10_000, "load": 1_000}
+"""Jobs of each kind of picture, where nobody says how many."""
 
 
 def compose(
     kind: str,
     policies: Sequence[Named],
+    scenario: Scenario | None = None,
     *,
     retries: int | None = None,
     retry: int = 1,
-    jobs: int | None = None,
-    seed: int = 1,
-    by: Literal["retry", "phase"] = "retry",
     log: bool | None = None,
-    scenario: Scenario | None = None,
-    outage_ms: int | None = None,
     from_ms: int = 0,
     to_ms: int | None = None,
 ) -> Picture:
@@ -57,14 +49,10 @@ def compose(
     Args:
         kind: ``band``, ``dots``, ``heat``, ``histogram`` or ``load``.
         policies: One to six.
+        scenario: What happens to the jobs; None: they fail together, and at every retry.
         retries: Retries to show; None: as many as each policy has, 25 where it has no end.
         retry: The retry whose waits a histogram shows.
-        jobs: Jobs of a herd; None: 100 as dots, 1,000 as heat, 10,000 in a histogram.
-        seed: Chance.
-        by: What a heat has a row for: each retry, or the jobs by their number for life.
         log: Whether axes of durations count in powers; None: whatever shows more.
-        scenario: What happens to the jobs whose load is shown; None: 1,000 fail together, and at every retry.
-        outage_ms: As dots and heat: calls fail until then, and the first one after it succeeds; None: they always fail.
         from_ms: Where a load begins to be looked at.
         to_ms: Where that ends; None: behind the last call.
 
@@ -72,83 +60,43 @@ def compose(
         InvalidInput: A value does not fit; names field, value and expectation.
     """
     _checked(kind, policies)
+    scenario = scenario or Scenario(jobs=JOBS.get(kind, 1), success=0)
     match kind:
         case "band":
-            return _band(policies, retries, log)
+            band = curve_band(policies, retries)
+            caption = (
+                f"The shade reaches from the earliest to the latest wait, the line is {line_words(band)}."
+            )
+            return Picture(_title("The wait before each retry", policies), (band,), log=log, caption=caption)
         case "dots":
-            herd = _Herd(100 if jobs is None else jobs, retries, seed, outage_ms)
-            return _dots(policies, herd, log)
+            shown = on_one_axis([dots(named, scenario, retries) for named in policies])
+            caption = "A row for each job, a dot for each retry."
+            return Picture(_title(_story(scenario), policies), shown, log=log, caption=caption)
         case "heat":
-            herd = _Herd(1_000 if jobs is None else jobs, retries, seed, outage_ms)
-            return _heat(policies, herd, by, log)
+            heats = heat(policies, scenario, retries, log=log is not False)
+            caption = "A row for each retry; the stronger the colour, the more jobs retry together."
+            return Picture(_title(_story(scenario), policies), heats, caption=caption)
         case "histogram":
-            count = 10_000 if jobs is None else jobs
-            panels = tuple(histogram(named, retry, count, seed) for named in policies)
-            return Picture(_title(f"The wait before retry {retry}", policies), panels)
-        case _:
-            return _load(policies, retries, scenario, log, (from_ms, to_ms))
-
-
-class _Herd(NamedTuple):
-    jobs: int
-    retries: int | None
-    seed: int
-    outage_ms: int | None
-
-
-def _band(policies: Sequence[Named], retries: int | None, log: bool | None) -> Picture:
-    band = curve_band(policies, retries)
-    caption = f"The shade reaches from the earliest to the latest wait, the line is {line_words(band)}."
-    return Picture(_title("The wait before each retry", policies), (band,), log=log, caption=caption)
-
-
-def _dots(policies: Sequence[Named], herd: _Herd, log: bool | None) -> Picture:
-    panels = on_one_axis(
-        [dots(named, herd.jobs, herd.retries, herd.seed, outage_ms=herd.outage_ms) for named in policies]
-    )
-    title = _title(_until(herd.jobs, herd.outage_ms), policies)
-    return Picture(title, panels, log=log, caption="A row for each job, a dot for each retry.")
-
-
-def _heat(policies: Sequence[Named], herd: _Herd, by: Literal["retry", "phase"], log: bool | None) -> Picture:
-    panels = heat(
-        policies, herd.jobs, herd.retries, herd.seed, rows=by, log=log is not False, outage_ms=herd.outage_ms
-    )
-    return Picture(_title(_until(herd.jobs, herd.outage_ms), policies), panels, caption=_HEAT[by])
-
-
-def _load(
-    policies: Sequence[Named],
-    retries: int | None,
-    scenario: Scenario | None,
-    log: bool | None,
-    span: tuple[int, int | None],
-) -> Picture:
-    from anew.lab.simulation.scenario import Scenario
-
+            bars = tuple(histogram(named, retry, scenario) for named in policies)
+            return Picture(_title(f"The wait before retry {retry}", policies), bars)
     held = [
         named._replace(policy=named.policy.with_limit(shown_retries(named.policy, retries)))
         for named in policies
     ]
-    given = Scenario(success=0.0) if scenario is None else scenario
-    panel = load(held, given, from_ms=span[0], to_ms=span[1], log=log)
+    panel = load(held, scenario, from_ms=from_ms, to_ms=to_ms, log=log)
     caption = (
         "Calls that reach what is called, after the first failure of each job. "
         "A column is as high as its fullest second."
     )
-    return Picture(_title(_story(given), policies), (panel,), caption=caption)
+    return Picture(_title(_story(scenario), policies), (panel,), caption=caption)
 
 
 def _story(scenario: Scenario) -> str:
     """Say in a few words what happens."""
-    return _until(scenario.jobs, scenario.outage_ms if scenario.success else None, scenario.over_ms)
-
-
-def _until(jobs: int, outage_ms: int | None, over_ms: int = 0) -> str:
-    text = _counted(jobs, over_ms)
-    if outage_ms is None:
+    text = _counted(scenario.jobs, scenario.over_ms)
+    if not scenario.success:
         return f"{text}, and at every retry"
-    return f"{text}, in an outage of {format_duration(outage_ms)}" if outage_ms else text
+    return f"{text}, in an outage of {format_duration(scenario.outage_ms)}" if scenario.outage_ms else text
 
 
 def _checked(kind: str, policies: Sequence[Named]) -> None:

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
 import msgspec
 
 from anew.backoff import Policy
-from anew.lab.chance import phase
 from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.bounds import (
-    MAX_BINS,
     MAX_DOTS,
     MAX_INSTANTS,
     MAX_RETRIES,
-    checked_seed,
     retries_of_herds,
     shown_retries,
     whole,
@@ -30,23 +26,17 @@ from anew.lab.charts.loads import Seconds, columns, crowded, edges, seconds
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine
 from anew.lab.explain import explain
 from anew.lab.named import Named
-from anew.lab.waves import (
-    ABSENT,
-    Wave,
-    ends,
-    greatest,
-    instants,
-    tally,
-    waits_between,
-    waves,
-)
+from anew.lab.simulation.record import Record
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
+from anew.lab.waves import as_wave, ends, instants, tally, waits_between, waves
 from anew.units import SECOND_MS, format_duration_short, refused
 
-if TYPE_CHECKING:
-    from anew.lab.simulation.scenario import Scenario
+TIME_BINS: Final = 240
+"""Bins of time of a heat."""
 
-PHASE_ROWS: Final = 64
-"""Rows of a heat whose rows are the jobs."""
+WAIT_BINS: Final = 60
+"""Bins of a histogram, about."""
 
 
 def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
@@ -83,31 +73,21 @@ def _points(policy: Policy, retries: int | None) -> tuple[BandPoint, ...]:
     )
 
 
-def dots(
-    named: Named,
-    jobs: int = 100,
-    retries: int | None = None,
-    seed: int = 1,
-    *,
-    outage_ms: int | None = None,
-) -> Dots:
+def dots(named: Named, scenario: Scenario, retries: int | None = None) -> Dots:
     """Give when each job of a herd retries, all of them having failed at 0.
 
     Args:
         named: The policy.
-        jobs: Jobs, at most 100,000 dots in all.
+        scenario: Jobs, at most 100,000 dots in all, and the seed. Calls fail until the end of the outage, and the first
+            one after it succeeds; without success they always fail.
         retries: Retries to show; None: as many as the policy has, 25 where it has no end.
-        seed: Chance.
-        outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
 
     Raises:
         InvalidInput: A number is out of bounds.
     """
-    checked_seed(seed)
-    whole("jobs", jobs, 1, MAX_DOTS, "the jobs of the herd")
-    count = shown_retries(named.policy, retries)
+    count, jobs, outage_ms = shown_retries(named.policy, retries), scenario.jobs, scenario.outage_end_ms
     whole("jobs", jobs, 1, max(1, MAX_DOTS // max(count, 1)), f"no more than {MAX_DOTS:,} dots in all")
-    rows = tuple(_until(instants(named.policy, job, count, seed), outage_ms) for job in range(jobs))
+    rows = tuple(_until(instants(named.policy, job, count, scenario.seed), outage_ms) for job in range(jobs))
     first = sorted(row[0] for row in rows if row and row[0])
     last = max((row[-1] for row in rows if row), default=0)
     # Of the first retries a twentieth may be held to the start of an axis: one early bird must not stretch it.
@@ -128,100 +108,37 @@ def on_one_axis(panels: Sequence[Dots]) -> tuple[Dots, ...]:
 
 
 def heat(
-    policies: Sequence[Named],
-    jobs: int = 1_000,
-    retries: int | None = None,
-    seed: int = 1,
-    *,
-    rows: Literal["retry", "phase"] = "retry",
-    bins: int = 240,
-    log: bool = True,
-    outage_ms: int | None = None,
+    policies: Sequence[Named], scenario: Scenario, retries: int | None = None, *, log: bool = True
 ) -> tuple[Heat, ...]:
-    """Give how many retries of a herd fall into each bin of time, the same bins for all policies.
+    """Give how many calls of each retry of a herd fall into each bin of time, the same bins for all policies.
 
     Args:
         policies: The policies.
-        jobs: Jobs of each, all failing at 0; at most 25 million retries in all.
+        scenario: What happens to the jobs; at most 25 million retries in all.
         retries: Retries to show; None: as many as the policy has, 25 where it has no end.
-        seed: Chance.
-        rows: A row for each retry, or the jobs in up to 64 rows by their number for life.
-        bins: Bins of time, 1 to 2,000.
         log: Bins that are equally wide on an axis of powers; else of equal duration, beginning at 0.
-        outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
 
     Raises:
         InvalidInput: A number is out of bounds.
     """
-    whole("bins", bins, 1, MAX_BINS, "the bins of time")
-    checked_seed(seed)
-    counts = [retries_of_herds(policy, jobs, retries, len(policies)) for _, policy in policies]
-    herds = [
-        _made(waves(policy, jobs, count, seed), outage_ms)
-        for (_, policy), count in zip(policies, counts, strict=True)
-    ]
+    herds = []
+    for _, policy in policies:
+        count = retries_of_herds(policy, scenario.jobs, retries, len(policies))
+        made = _record(policy.with_limit(count), scenario).made
+        herds.append([as_wave(made.get(retry, ())) for retry in range(1, max(made, default=1) + 1)])
     spans = [ends(found) for found in herds]
-    edges = bin_edges(min(first for first, _ in spans), max(last for _, last in spans), bins, log)
+    edges = bin_edges(min(first for first, _ in spans), max(last for _, last in spans), TIME_BINS, log)
     return tuple(
-        Heat(label, jobs, rows, edges, _rows(found, rows, edges, jobs, seed), log, outage_ms)
+        Heat(
+            label,
+            scenario.jobs,
+            edges,
+            tuple(tuple(tally(wave, edges)) for wave in found),
+            log,
+            scenario.outage_end_ms,
+        )
         for (label, _), found in zip(policies, herds, strict=True)
     )
-
-
-def _rows(
-    found: Sequence[Wave], rows: Literal["retry", "phase"], edges: Sequence[float], jobs: int, seed: int
-) -> tuple[tuple[int, ...], ...]:
-    by_retry = rows == "retry"
-    counts = [_flat(wave, edges) for wave in found] if by_retry else _by_phase(found, edges, jobs, seed)
-    return tuple(map(tuple, counts))
-
-
-def _by_phase(found: Sequence[Wave], edges: Sequence[float], jobs: int, seed: int) -> list[list[int]]:
-    height = min(PHASE_ROWS, jobs)
-    order = sorted(range(jobs), key=lambda job: phase("seq", seed, job))
-    groups = [0] * jobs
-    for rank, job in enumerate(order):
-        groups[job] = rank * height // jobs
-    counts = [[0] * (len(edges) - 1) for _ in range(height)]
-    for wave in found:
-        for row, more in zip(counts, tally(wave, edges, groups, height), strict=True):
-            row[:] = map(int.__add__, row, more)
-    return counts
-
-
-def _made(found: Sequence[Wave], outage_ms: int | None) -> list[Wave]:
-    """Give the waves of which each job makes only the calls up to the first one that succeeds.
-
-    Args:
-        found: A herd's waves, as if every call failed.
-        outage_ms: Calls fail until then, and succeed from then on; None: they always fail.
-
-    Returns:
-        The same waves, `ABSENT` where a call is not made any more; those without any call are left out at the end.
-    """
-    if outage_ms is None or not found:
-        return list(found)
-    kept: list[Wave] = [found[0]]
-    for before, wave in pairwise(found):
-        now = _still(before, wave, outage_ms)
-        if greatest(now) == ABSENT:
-            break
-        kept.append(now)
-    return kept
-
-
-def _still(before: Wave, wave: Wave, outage_ms: int) -> Wave:
-    if isinstance(wave, list):
-        return [ms if last < outage_ms else ABSENT for last, ms in zip(before, wave, strict=True)]
-    import numpy as np
-
-    # An instant that a deadline forbids is as early as can be: what follows it is forbidden as well.
-    alive: Wave = np.where(np.asarray(before) < outage_ms, wave, ABSENT)
-    return alive
-
-
-def _flat(wave: Wave, edges: Sequence[float]) -> list[int]:
-    return tally(wave, edges, None, 1)[0]
 
 
 def bin_edges(first: float, last: float, bins: int, log: bool) -> tuple[float, ...]:
@@ -231,34 +148,27 @@ def bin_edges(first: float, last: float, bins: int, log: bool) -> tuple[float, .
     return tuple(first * (last / first) ** (place / bins) for place in range(bins + 1))
 
 
-def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bins: int = 60) -> Histogram:
+def histogram(named: Named, retry: int, scenario: Scenario) -> Histogram:
     """Give how one retry's waits are spread: drawn by the engine, as many as there are jobs.
 
     Args:
         named: The policy.
         retry: Which retry, 1 = the first, one that the policy allows.
-        jobs: Waits to draw; at most 25 million with those of the retries before.
-        seed: Chance.
-        bins: Bins between the earliest and the latest wait, 1 to 2,000; up to twice as many where waits are diced in so few
-            steps, that each may have its own.
+        scenario: Jobs, a wait each; at most 25 million with those of the retries before. And the seed.
 
     Raises:
         InvalidInput: A number is out of bounds, or the policy has no such retry.
     """
     most = MAX_RETRIES if named.policy.retries is None else min(MAX_RETRIES, named.policy.retries)
     whole("retry", retry, 1, most, f"a retry that {named.label} has")
-    whole("bins", bins, 1, MAX_BINS, "the bins of waits")
-    checked_seed(seed)
-    retries_of_herds(named.policy, jobs, retry)
-    found = waves(named.policy, jobs, retry, seed)
+    retries_of_herds(named.policy, scenario.jobs, retry)
+    found = waves(named.policy, scenario.jobs, retry, scenario.seed)
     drawn = waits_between(found[-1], found[-2] if retry > 1 else None)
     if not len(drawn):
         raise refused("retry", retry, f"a retry that comes before the deadline of {named.label}")
-    edges = wait_edges([drawn], bins)
-    counts = _flat(drawn, edges)
-    return Histogram(
-        named.label, retry, len(drawn), edges, tuple(counts), float(sum(map(int, drawn)) / len(drawn))
-    )
+    edges = wait_edges([drawn], WAIT_BINS)
+    mean = float(sum(map(int, drawn)) / len(drawn))
+    return Histogram(named.label, retry, len(drawn), edges, tuple(tally(drawn, edges)), mean)
 
 
 def load(
@@ -281,7 +191,7 @@ def load(
     Raises:
         InvalidInput: There is nothing to be seen there, or there are more than 25 million calls.
     """
-    courses = [(label, seconds(_calls(policy, scenario))) for label, policy in policies]
+    courses = [(label, seconds(_record(policy, scenario).calls())) for label, policy in policies]
     return load_of(courses, scenario, from_ms=from_ms, to_ms=to_ms, log=log)
 
 
@@ -307,17 +217,15 @@ def load_of(
         raise refused("from", format_duration_short(from_ms), f"at most {latest}, when the last call comes")
     end = last if to_ms is None else min(to_ms - 1, last)
     powers = not from_ms and any(crowded(course, end) for _, course in courses) if log is None else log
-    outage_ms = scenario.outage_ms if scenario.success else None
-    marks = edges(first, end, log=powers, outage_ms=outage_ms, from_ms=from_ms)
+    marks = edges(first, end, log=powers, outage_ms=scenario.outage_end_ms, from_ms=from_ms)
     drawn = [(label, *columns(course, marks)) for label, course in courses]
     lines = [LoadLine(label, tuple(peaks), tuple(means)) for label, peaks, means in drawn]
-    return Load(scenario.jobs, tuple(edge * SECOND_MS for edge in marks), tuple(lines), powers, outage_ms)
+    return Load(
+        scenario.jobs, tuple(edge * SECOND_MS for edge in marks), tuple(lines), powers, scenario.outage_end_ms
+    )
 
 
-def _calls(policy: Policy, scenario: Scenario) -> Wave:
-    from anew.lab.simulation.record import Record
-    from anew.lab.simulation.simulate import simulate
-
+def _record(policy: Policy, scenario: Scenario) -> Record:
     record = Record.of(scenario)
     simulate(policy, scenario, max_calls=MAX_INSTANTS, record=record)
-    return record.calls()
+    return record

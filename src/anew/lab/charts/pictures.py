@@ -76,21 +76,19 @@ class Dots(msgspec.Struct, frozen=True, tag="dots", tag_field="kind"):
 
 
 class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
-    """A herd of any size: how many retries fall into each bin of time, row by row.
+    """A herd of any size: how many calls of each retry fall into each bin of time.
 
     Args:
         label: The policy's.
         jobs: Jobs in the herd.
-        rows: ``retry``: row 0 holds the first retries; ``phase``: the jobs by their number for life, low ones first.
         edges_ms: Where the bins begin and the last one ends; bins + 1 of them.
-        counts: One tuple a row, one number a bin.
+        counts: One tuple a retry, the first retry first; one number a bin.
         log: The bins are equally wide on an axis of powers.
         outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
     """
 
     label: str
     jobs: int
-    rows: Literal["retry", "phase"]
     edges_ms: tuple[float, ...]
     counts: tuple[tuple[int, ...], ...]
     log: bool

@@ -200,13 +200,11 @@ def _heat(sheet: Figure, heat: Heat, box: Box, theme: Theme, peers: Sequence[Hea
 
     axes = box.axes(sheet)
     rows = len(heat.counts)
-    by_retry = heat.rows == "retry"
-    colours = (
-        retry_colours(rows, dark=theme.dark) if by_retry else (policy_colour(0, dark=theme.dark),) * rows
-    )
     own, most = (max(max(row) for one in some for row in one.counts) or 1 for some in ([heat], peers))
     cells = np.zeros((rows, len(heat.counts[0]), 4))
-    for row, (counts, colour) in enumerate(zip(heat.counts, colours, strict=True)):
+    for row, (counts, colour) in enumerate(
+        zip(heat.counts, retry_colours(rows, dark=theme.dark), strict=True)
+    ):
         cells[row, :, :3] = to_rgb(colour)
         # The square root keeps what is rare in sight.
         share = np.sqrt(np.asarray(counts) / most)
@@ -214,8 +212,7 @@ def _heat(sheet: Figure, heat: Heat, box: Box, theme: Theme, peers: Sequence[Hea
     axes.imshow(cells, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
     bare(axes, theme, grid="")
     scale = Scale(heat.edges_ms[0], heat.edges_ms[-1], heat.log)
-    numbers = retry_ticks(rows, 14) if by_retry else []
-    up = [Tick(1 - (n - 0.5) / rows, str(n)) for n in numbers] or [Tick(1.0, "0"), Tick(0.0, "1")]
+    up = [Tick(1 - (n - 0.5) / rows, str(n)) for n in retry_ticks(rows, 14)]
     ticks = time_ticks(scale, max(2, round(box.width / 0.75)))
     mark(axes, with_outage(ticks, heat.outage_ms, scale, LETTER / box.width), up)
     together = f"at most {count_label(own)} of {count_label(heat.jobs)} jobs in one cell"
@@ -229,7 +226,7 @@ def _heat(sheet: Figure, heat: Heat, box: Box, theme: Theme, peers: Sequence[Hea
         fontsize=8.5,
         ha="right",
     )
-    name(axes, theme, _SINCE if last else "", "retry" if by_retry else "the job's number for life")
+    name(axes, theme, _SINCE if last else "", "retry")
     mark_outage(axes, theme, outage_mark(heat.outage_ms, scale), box.width)
 
 

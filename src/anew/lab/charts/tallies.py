@@ -16,7 +16,6 @@ from anew.lab.charts.panels import arrow, cut, height_of, rows_of
 from anew.lab.charts.pictures import Heat, Histogram, Load
 from anew.lab.charts.scales import Tick, load_scale, outage_mark, time_ticks, with_outage
 
-_MOST_ROWS: Final = 32
 _SHADES: Final = " ░▒▓█"
 _SHADES_ASCII: Final = " .:+#"
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
@@ -24,7 +23,7 @@ _EIGHTHS_ASCII: Final = " .:-=+*%#"
 
 
 def heat_lines(heat: Heat, style: Style, width: int, peers: Sequence[Heat]) -> list[Line]:
-    """Draw a herd of any size: a row for each retry or for some jobs, stronger where more retries fall together.
+    """Draw a herd of any size: a row for each retry, stronger where more calls fall together.
 
     Args:
         heat: What to draw.
@@ -32,46 +31,25 @@ def heat_lines(heat: Heat, style: Style, width: int, peers: Sequence[Heat]) -> l
         width: Characters across.
         peers: What it is compared with, itself among them: the same strength means the same everywhere.
     """
-    counts = _shown_rows(heat)
-    if heat.rows == "retry":
-        colours = retry_colours(len(counts), dark=style.dark)
-        up = [Tick(1 - row / max(len(counts) - 1, 1), str(row + 1)) for row in range(len(counts))]
-        name = "retry"
-    else:
-        colours = (policy_colour(0, dark=style.dark),) * len(counts)
-        up, name = [Tick(0.0, "1"), Tick(1.0, "0")], "number for life"
-    axes = Axes([], up, f"since the first failure{arrow(style)}", name)
+    last = max(len(heat.counts) - 1, 1)
+    up = [Tick(1 - row / last, str(row + 1)) for row in range(len(heat.counts))]
+    axes = Axes([], up, f"since the first failure{arrow(style)}", "retry")
     inner = max(width - axes.gutter, 10)
     scale = Scale(heat.edges_ms[0], heat.edges_ms[-1], heat.log)
-    rows = [gathered(row, inner) for row in counts]
-    own, most = (max(_strongest(one, inner) for one in some) for some in ([heat], peers))
+    rows = [gathered(row, inner) for row in heat.counts]
+    own, most = (
+        max(max(gathered(row, inner)) for one in some for row in one.counts) or 1 for some in ([heat], peers)
+    )
     shades = _SHADES if style.braille else _SHADES_ASCII
     body = [
         spans((_shade(count, most, shades), colour) for count in row)
-        for row, colour in zip(rows, colours, strict=True)
+        for row, colour in zip(rows, retry_colours(len(rows), dark=style.dark), strict=True)
     ]
     ticks = with_outage(time_ticks(scale, max(2, inner // 9)), heat.outage_ms, scale, 1 / inner)
     axes = axes._replace(across=ticks, landmark=outage_mark(heat.outage_ms, scale, arrow(style)))
     together = f"at most {count_label(own)} of {count_label(heat.jobs)} jobs in one character"
     foot = [Span(" " * axes.gutter), Span(together, weight="dim")]
     return [*framed(body, inner, axes, style), foot]
-
-
-def _shown_rows(heat: Heat) -> Sequence[Sequence[int]]:
-    return heat.counts if heat.rows == "retry" else _lower(heat.counts)
-
-
-def _strongest(heat: Heat, columns: int) -> int:
-    return max(max(gathered(row, columns)) for row in _shown_rows(heat)) or 1
-
-
-def _lower(counts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Add up neighbouring rows until they fit on a screen."""
-    rows = [list(row) for row in counts]
-    while len(rows) > _MOST_ROWS:
-        pairs = [rows[place : place + 2] for place in range(0, len(rows), 2)]
-        rows = [list(map(sum, zip(*pair, strict=True))) for pair in pairs]
-    return rows
 
 
 def _shade(count: int, most: int, shades: str) -> str:

@@ -79,6 +79,11 @@ class Scenario(Piece):
         return self.capacity is not None or self.workers is not None or self.base_rate > 0
 
     @property
+    def outage_end_ms(self) -> int | None:
+        """When the outage ends, from where on calls succeed; None: they never do."""
+        return self.outage_ms if self.success else None
+
+    @property
     def end_ms(self) -> int | None:
         """When the simulation ends at the latest; None: when all is over."""
         if self.horizon_ms is not None or not self.base_rate:

@@ -36,7 +36,7 @@ def test_the_step_of_waits(waits: list[int], step: int, numpy: bool) -> None:
 def test_few_values_have_a_bin_each_with_the_value_in_its_middle() -> None:
     edges = wait_edges([SECONDS], 60)
     assert edges == tuple(14_500 + 1_000 * place for place in range(31))
-    assert tally(SECONDS, edges, None, 1) == [[1] * 30]
+    assert tally(SECONDS, edges) == [1] * 30
 
 
 @pytest.mark.parametrize("count", [121, 200, 599, 600, 601, 1_000])
@@ -44,7 +44,7 @@ def test_few_values_have_a_bin_each_with_the_value_in_its_middle() -> None:
 def test_many_values_share_bins_and_all_bins_but_the_last_have_equally_many(count: int, step: int) -> None:
     waits = [5_000 + n * step for n in range(count)]
     edges = wait_edges([waits], 60)
-    (counts,) = tally(waits, edges, None, 1)
+    counts = tally(waits, edges)
     assert sum(counts) == count
     assert len(set(counts[:-1])) == 1
     assert 0 < counts[-1] <= counts[0]
@@ -57,15 +57,15 @@ def test_several_herds_share_bins_that_are_whole_steps_of_each() -> None:
     fine = [*range(15_000, 44_001)]
     edges = wait_edges([SECONDS, fine], 60)
     assert edges[1] - edges[0] == 1_000
-    assert tally(SECONDS, edges, None, 1) == [[1] * 30]
+    assert tally(SECONDS, edges) == [1] * 30
 
 
 def test_a_wait_that_never_differs_is_one_bar_with_room_beside_it() -> None:
     edges = wait_edges([[300_000] * 9], 60)
     # Ten bins of 600 ms on either side.
     assert edges == tuple(299_700 + 600 * place for place in range(-10, 12))
-    assert tally([300_000] * 9, edges, None, 1) == [[0] * 10 + [9] + [0] * 10]
-    assert tally([0] * 9, wait_edges([[0] * 9], 60), None, 1) == [[9] + [0] * 10]
+    assert tally([300_000] * 9, edges) == [0] * 10 + [9] + [0] * 10
+    assert tally([0] * 9, wait_edges([[0] * 9], 60)) == [9] + [0] * 10
 
 
 def test_of_many_fine_values_no_end_seems_rarer_than_it_is() -> None:

@@ -23,14 +23,17 @@ TWO = [Named("even", preset("even", limit=4)), Named("zizq", preset("zizq", limi
     ("kind", "panels"), [("band", 1), ("dots", 2), ("heat", 2), ("histogram", 2), ("load", 1)]
 )
 def test_every_kind_names_its_policies(kind: str, panels: int) -> None:
-    picture = compose(kind, TWO, jobs=None if kind == "load" else 20)
+    picture = compose(kind, TWO)
     assert len(picture.panels) == panels
     assert picture.title.endswith(": even and zizq")
 
 
 def test_the_title_tells_what_happens() -> None:
-    assert compose("dots", TWO[:1], jobs=1, retries=2).title == "One job fails, and at every retry: even"
-    load = compose("load", TWO, scenario=Scenario(jobs=1_500, over_ms=60_000, outage_ms=7_200_000))
+    assert (
+        compose("dots", TWO[:1], Scenario(jobs=1, success=0), retries=2).title
+        == "One job fails, and at every retry: even"
+    )
+    load = compose("load", TWO, Scenario(jobs=1_500, over_ms=60_000, outage_ms=7_200_000))
     assert load.title == "1,500 jobs fail within 1 min, in an outage of 2 h: even and zizq"
 
 
@@ -43,7 +46,7 @@ def test_many_long_names_are_counted_where_a_figure_has_no_room() -> None:
 
 @pytest.mark.parametrize("log", [None, True, False])
 def test_a_load_has_the_axis_that_was_asked_for(log: bool | None) -> None:
-    picture = compose("load", TWO, log=log, scenario=Scenario(jobs=20, outage_ms=60_000))
+    picture = compose("load", TWO, Scenario(jobs=20, outage_ms=60_000), log=log)
     (panel,) = picture.panels
     assert isinstance(panel, Load)
     assert panel.log is bool(log), "nothing crowds at the beginning"
@@ -79,6 +82,6 @@ def test_a_policy_without_retries_has_nothing_to_draw(kind: str) -> None:
     ],
 )
 def test_odd_policies_can_be_drawn(kind: str, form: Any) -> None:
-    picture = compose(kind, [Named("odd", Policy.from_json(form))], jobs=None if kind == "load" else 5)
+    picture = compose(kind, [Named("odd", Policy.from_json(form))], Scenario(jobs=5, success=0))
     assert draw(picture, Style())
     assert figure(picture, "svg")

@@ -36,10 +36,9 @@ LOAD = Load(
 )
 PICTURES = {
     "band": Picture("Even's waits", (curve_band([EVEN, Named("x$y$", preset("zizq", limit=5))]),)),
-    "dots": Picture("Dots", (dots(EVEN, 10, 5),)),
-    "heat": Picture("Heat", heat([EVEN], 50, 9)),
-    "phases": Picture("Phases", heat([EVEN], 80, 9, rows="phase")),
-    "histogram": Picture("Waits", (histogram(EVEN, 2, 500),)),
+    "dots": Picture("Dots", (dots(EVEN, Scenario(jobs=10, success=0), 5),)),
+    "heat": Picture("Heat", heat([EVEN], Scenario(jobs=50, success=0), 9)),
+    "histogram": Picture("Waits", (histogram(EVEN, 2, Scenario(jobs=500)),)),
     "load": Picture("Load", (LOAD,), caption="Below."),
 }
 SVG = "{http://www.w3.org/2000/svg}"
@@ -69,7 +68,6 @@ def words(picture: Picture, *, dark: bool = False) -> list[str]:
         ),
         ("dots", ["Dots", "job 1", "10", "time since the first failure", "1", "5"]),
         ("heat", ["retry", "9", "10 min"]),
-        ("phases", ["the job's number for life", "0", "1"]),
         ("histogram", ["wait before retry 2", "of 500 waits", "40 s"]),
         ("load", ["calls a second", "even: at most 5", "constant: at most 100", "Below.", "10 min"]),
     ],
@@ -80,13 +78,11 @@ def test_an_svg_holds_its_words(name: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", ["dots", "heat", "load"])
 def test_the_end_of_an_outage_is_marked_and_named(kind: str) -> None:
-    scenario = Scenario(jobs=20, outage_ms=5_400_000) if kind == "load" else None
-    outage = None if kind == "load" else 5_400_000
-    picture = compose(kind, [EVEN], jobs=None if scenario else 20, scenario=scenario, outage_ms=outage)
+    picture = compose(kind, [EVEN], Scenario(jobs=20, outage_ms=5_400_000))
     found = words(picture)
     assert {"1 h 30 min", "outage 1 h 30 min"} <= set(found)
     assert found.count("outage 1 h 30 min") == 1
-    plain = compose(kind, [EVEN], jobs=None if scenario else 20)
+    plain = compose(kind, [EVEN], Scenario(jobs=20, success=0))
     assert not [word for word in words(plain) if "outage" in word]
 
 
