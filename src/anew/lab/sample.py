@@ -16,9 +16,7 @@ MAX_DRAWS: Final = 2_000_000
 MAX_RETRY: Final = 1_000_000
 
 
-def sample(
-    policy: Policy, retry: int, count: int, *, seed: int = 1, phase: PhaseKind = "seq", first: int = 0
-) -> list[int]:
+def sample(policy: Policy, retry: int, count: int, *, seed: int = 1, phase: PhaseKind = "seq") -> list[int]:
     """Draw one retry's waits of many jobs.
 
     Each wait is what ``next_wait`` decides for a job of its own. Where waits depend on those before, the job is
@@ -27,7 +25,6 @@ def sample(
     Args:
         retry: 1 = the first.
         phase: Numbers for life: ``seq``, those of jobs that fail one after the other; ``hash``, independent ones.
-        first: Number of the first of the ``count`` jobs.
 
     Returns:
         Waits in whole milliseconds, in the order of the jobs; the same ``seed`` gives the same.
@@ -46,7 +43,7 @@ def sample(
         raise refused("n", count, f"at most {MAX_DRAWS // retry}: {retry} waits of each job are drawn")
     free = dataclasses.replace(policy, deadline_ms=None)
     start = 1 if remembers else retry
-    return [_drawn(free, start, retry, seed, job, phase) for job in range(first, first + count)]
+    return [_drawn(free, start, retry, seed, job, phase) for job in range(count)]
 
 
 def _drawn(policy: Policy, start: int, retry: int, seed: int, job: int, phase: PhaseKind) -> int:

@@ -71,19 +71,17 @@ class Scale(msgspec.Struct, frozen=True):
         return self.low + place * (self.high - self.low)
 
 
-def time_scale(values_ms: Iterable[float], *, log: bool, from_zero: bool = True) -> Scale:
-    """Make an axis of durations that holds all values.
+def time_scale(values_ms: Iterable[float], *, log: bool) -> Scale:
+    """Make an axis of durations that holds all values; a linear one begins at 0.
 
     Args:
         values_ms: What is to be shown; may be empty.
         log: Count in powers. Zeros are then held to the start of the axis, which is the least value above 0.
-        from_zero: A linear axis begins at 0.
     """
     values = list(values_ms)
     high = max(values, default=0.0) or float(SECOND_MS)
     if not log:
-        low = 0.0 if from_zero else float(min(values, default=0.0))
-        return Scale(low, float(high) if high > low else low + max(1.0, low * 0.01))
+        return Scale(0.0, float(high))
     low = min((value for value in values if value > 0), default=float(high) / 10)
     # A pinch of room: the first point is not on the frame.
     return Scale(low / 1.15, max(high * 1.1, low * 2), True)

@@ -33,7 +33,6 @@ class Canvas:
         self.columns, self.rows, self.braille = columns, rows, braille
         self.width, self.height = 2 * columns, 4 * rows
         self._cells: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
-        self._texts: dict[tuple[int, int], tuple[str, int]] = {}
 
     def dot(self, x: int, y: int, colour: int = PLAIN) -> None:
         """Set a dot; what lies outside is not drawn."""
@@ -62,19 +61,11 @@ class Canvas:
         for y in range(low, high + 1):
             self.dot(x, y, colour)
 
-    def text(self, column: int, row: int, text: str, colour: int = PLAIN) -> None:
-        """Write characters over the dots; row 0 is the top. What lies outside is not written."""
-        for offset, sign in enumerate(text):
-            if 0 <= column + offset < self.columns and 0 <= row < self.rows:
-                self._texts[row, column + offset] = sign, colour
-
     def lines(self) -> list[list[tuple[str, int]]]:
         """Give every row, the top first: a sign and its colour for each character."""
         return [[self._sign(row, column) for column in range(self.columns)] for row in range(self.rows)]
 
     def _sign(self, row: int, column: int) -> tuple[str, int]:
-        if (row, column) in self._texts:
-            return self._texts[row, column]
         dots = self._cells.get((row, column))
         if not dots:
             return " ", PLAIN

@@ -48,7 +48,6 @@ def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from anew.lab.charts.figures import compact
     from anew.lab.charts.sheet import DARK, LIGHT, SETTINGS
 
     theme = DARK if dark else LIGHT

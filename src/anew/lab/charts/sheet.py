@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from anew.lab.charts.scales import Tick
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from anew.lab.charts.scales import Tick
 
 LETTER: Final = 0.078
 """Inches a letter takes, in the size of labels."""

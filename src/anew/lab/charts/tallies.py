@@ -135,17 +135,16 @@ def load_lines(load: Load, style: Style, width: int, rows: int) -> list[Line]:
     return lines
 
 
-def sparkline(counts: Sequence[int], columns: int, *, blocks: bool = True, peak: int | None = None) -> str:
+def sparkline(counts: Sequence[int], columns: int, *, blocks: bool = True) -> str:
     """Draw counts as one line of text, the highest behind each character.
 
     Args:
         counts: One number a bin.
         columns: Characters across.
         blocks: False: ASCII signs only.
-        peak: What fills a character; None: the highest count.
     """
     signs = _EIGHTHS if blocks else _EIGHTHS_ASCII
-    top = max(max(counts, default=0) if peak is None else peak, 1)
+    top = max(counts, default=1) or 1
     return "".join(
         signs[0] if not count else signs[min(max(1, round(count / top * 8)), 8)]
         for count in stretched(counts or [0], columns)

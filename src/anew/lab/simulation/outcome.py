@@ -8,10 +8,9 @@ from typing import Final
 
 import msgspec
 
-from anew.errors import InvalidInput
 from anew.lab.rhythm import Silence
 from anew.lab.waves import Wave
-from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, refused
 
 MAX_BINS: Final = 2_000
 """The most bins of a load."""
@@ -187,11 +186,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         """
         factor, rest = divmod(bin_ms, self.load.bin_ms)
         if factor < 1 or rest:
-            raise InvalidInput(
-                f"bin_ms: {bin_ms} is not valid; expected a multiple of {self.load.bin_ms}, the bins' width",
-                field="bin_ms",
-                value=bin_ms,
-            )
+            raise refused("bin_ms", bin_ms, f"a multiple of {self.load.bin_ms}, the bins' width")
         if factor == 1:
             return self
         return msgspec.structs.replace(
@@ -216,16 +211,9 @@ def _widened(downstream: Downstream, bin_ms: int, factor: int) -> Downstream:
     def last(counts: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(counts[min(start + factor, len(counts)) - 1] for start in range(0, len(counts), factor))
 
-    return Downstream(
-        bin_ms=bin_ms,
-        offered=widened(downstream.offered, factor),
-        served=widened(downstream.served, factor),
-        abandoned=widened(downstream.abandoned, factor),
-        backlog=last(downstream.backlog),
-        held=last(downstream.held),
-        most_backlog=downstream.most_backlog,
-        most_held=downstream.most_held,
-    )
+    sums = {name: widened(getattr(downstream, name), factor) for name in ("offered", "served", "abandoned")}
+    levels = {name: last(getattr(downstream, name)) for name in ("backlog", "held")}
+    return msgspec.structs.replace(downstream, bin_ms=bin_ms, **sums, **levels)
 
 
 def percentile(ordered: Wave, share: float) -> int:

@@ -21,6 +21,7 @@ from anew.lab.simulation.bounds import (
 from anew.lab.simulation.outcome import Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
+from anew.units import refused
 
 
 def simulate(
@@ -29,7 +30,6 @@ def simulate(
     *,
     exact: bool = False,
     progress: Callable[[float], None] | None = None,
-    bin_ms: int | None = None,
     max_calls: int | None = None,
     record: Record | None = None,
 ) -> Outcome:
@@ -45,7 +45,6 @@ def simulate(
         exact: Ask the engine's own decision about every failure, as the server does, instead of the vectorised form.
             The outcome is the same; it takes a hundred times as long. Without NumPy this is the only way.
         progress: Is told a share of the work from 0 to 1, now and then; what it raises ends the simulation.
-        bin_ms: Widen the bins of the load to this, a multiple of what they would be; None: as narrow as fits.
         max_calls: Stop with an error after so many calls, or after a tenth of it where they meet in a queue, which
             takes ten times as long; None: the largest bound there is.
         record: A new one of this scenario, which keeps when each call was made, and when it was served.
@@ -71,8 +70,7 @@ def simulate(
         budget.foresee(scenario.jobs, policy.retries or 0)
     record = record or Record.of(scenario)
     _run(policy, scenario, budget, record, plain=plain)
-    found = record.outcome(scenario)
-    return found if bin_ms is None else found.rebinned(bin_ms)
+    return record.outcome(scenario)
 
 
 def _run(policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, plain: bool) -> None:
@@ -99,16 +97,8 @@ def _check(policy: Policy, scenario: Scenario, *, exact: bool, plain: bool) -> N
             field="horizon",
         )
     if plain and not exact and scenario.jobs > PLAIN_JOBS:
-        raise InvalidInput(
-            f"jobs: {scenario.jobs} is not valid; expected at most {PLAIN_JOBS} without NumPy "
-            "(pip install 'anew[lab]')",
-            field="jobs",
-            value=scenario.jobs,
-        )
+        expected = f"at most {PLAIN_JOBS} without NumPy (pip install 'anew[lab]')"
+        raise refused("jobs", scenario.jobs, expected)
     if exact and scenario.jobs > MAX_EXACT_JOBS:
-        raise InvalidInput(
-            f"jobs: {scenario.jobs} is not valid; expected at most {MAX_EXACT_JOBS} where each decision is the "
-            "engine's own (exact)",
-            field="jobs",
-            value=scenario.jobs,
-        )
+        expected = f"at most {MAX_EXACT_JOBS} where each decision is the engine's own (exact)"
+        raise refused("jobs", scenario.jobs, expected)

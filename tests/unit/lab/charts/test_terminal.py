@@ -183,7 +183,6 @@ def test_counts_fit_into_columns() -> None:
 def test_a_sparkline_is_one_line() -> None:
     assert sparkline([0, 1, 4, 8], 4) == " ▁▄█"
     assert sparkline([0, 1, 8], 3, blocks=False) == " .#"
-    assert sparkline([4], 2, peak=8) == "▄▄"
     assert sparkline([], 3) == "   "
 
 
