@@ -10,8 +10,8 @@ whole does not.
 What the figures mean and what known policies come to is in docs/evenness.md.
 
 Source of the cubic: F. N. Fritsch, J. Butland, "A method for constructing local monotone piecewise cubic
-interpolants", SIAM J. Sci. Stat. Comput. 5, 1984 (weighted harmonic mean of the slopes on either side; one-sided
-three-point slopes at the ends, held back where they would break the monotony).
+interpolants", SIAM J. Sci. Stat. Comput. 5, 1984 (weighted harmonic mean of the slopes on either side). The first gap and
+the last are never measured, so the slopes at the ends are simply those of the chords.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Clock:
             )
         self.times_ms: Floats = np.concatenate(([0.0], np.cumsum(waits)))
         """C_0 = 0 to C_K: when the average job makes its k-th retry, milliseconds."""
-        slopes = monotone_slopes(self.times_ms, np.arange(len(waits) + 1, dtype=np.float64))
+        before, after = waits[:-1], waits[1:]
+        inner = 3 * (before + after) / ((2 * after + before) * before + (after + 2 * before) * after)
+        slopes: Floats = np.concatenate((1 / waits[:1], inner, 1 / waits[-1:]))
         low, high = slopes[:-1], slopes[1:]
         # Hermite's cubic of each piece as powers of the time since its beginning; the last piece is the straight line.
         self._cubic: tuple[Floats, ...] = (
@@ -75,36 +77,6 @@ class Clock:
         gaps *= since
         gaps += piece
         return gaps
-
-
-def monotone_slopes(x: Floats, y: Floats) -> Floats:
-    """Give the slopes of the monotone cubic (PCHIP) at its points.
-
-    Args:
-        x: Strictly increasing, at least two.
-        y: Values at them.
-    """
-    step = np.diff(x)
-    rise = np.diff(y) / step
-    if len(rise) == 1:
-        return np.array([rise[0], rise[0]])
-    slopes = np.zeros(len(x))
-    before, after = rise[:-1], rise[1:]
-    one_way = before * after > 0
-    weight_before, weight_after = 2 * step[1:] + step[:-1], step[1:] + 2 * step[:-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = (weight_before + weight_after) / (weight_before / before + weight_after / after)
-    slopes[1:-1] = np.where(one_way, mean, 0.0)
-    slopes[0] = _end_slope(step[0], step[1], rise[0], rise[1])
-    slopes[-1] = _end_slope(step[-1], step[-2], rise[-1], rise[-2])
-    return slopes
-
-
-def _end_slope(near: float, far: float, rise: float, next_rise: float) -> float:
-    slope = ((2 * near + far) * rise - near * next_rise) / (near + far)
-    if slope * rise <= 0:
-        return 0.0
-    return 3 * rise if rise * next_rise <= 0 and abs(slope) > 3 * abs(rise) else slope
 
 
 class Bins:

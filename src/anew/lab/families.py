@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from anew.backoff import CEILING_MS
-from anew.units import format_duration_short
+from anew.units import format_duration_short as _short
 
 _MOST_EXPONENT: Final = 64.0
 _MOST_FACTOR: Final = 1e6
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
     def text(self, value: float) -> str:
         """Write a value for people."""
-        return format_duration_short(round(value)) if self.whole else f"{value:.12g}"
+        return _short(round(value)) if self.whole else f"{value:.12g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,6 @@ def _sum(term: Callable[[int], str], first: int, last: int) -> str:
     if last - first < 3:
         return " + ".join(map(term, range(first, last + 1)))
     return f"{term(first)} + ... + {term(last)}"
-
-
-def _short(ms: int) -> str:
-    return format_duration_short(ms)
 
 
 def _to_the_e(k: int) -> str:
@@ -141,44 +137,42 @@ def _ends(first: int, retries: int) -> list[Step]:
     ]  # fmt: skip
 
 
-def _even(first: int) -> Any:
-    return "even"
-
-
-def _growing(first: int) -> Any:
-    # 30 s beside a base of 15 s, in Zizq, Sidekiq and Faktory.
-    return {"grow": 2 * first}
-
-
-def _die(first: int) -> Any:
-    return {"grow": {"by": 2 * first, "faces": 30}}
-
-
-def _around(first: int) -> Any:
-    return {"around": 0.1}
-
-
-def _above(first: int) -> Any:
-    return {"above": {"share": 0.25, "source": "hash"}}
-
-
 _FOURTH: Final = "first + scale * (k - 1)^4"
 _TIMES: Final = "first * factor^(k - 1)"
 _EVENLY: Final = "spread evenly"
 _FACES: Final = "a growing jitter from a die of 30 faces"
 
+
+def _die(first: int) -> Any:
+    # 30 s beside a base of 15 s, in Zizq, Sidekiq and Faktory.
+    return {"grow": {"by": 2 * first, "faces": 30}}
+
+
 _ALL: Final = (
-    Family("even", _FOURTH, _EVENLY, _even, _fourth_power, _finer_power),
+    Family("even", _FOURTH, _EVENLY, lambda _: "even", _fourth_power, _finer_power),
     Family("sidekiq", _FOURTH, _FACES, _die, _fourth_power, _finer_power),
     Family("faktory", _FOURTH, _FACES, _die, _fourth_power, _finer_power),
-    Family("zizq", "first - scale + scale * k^4", "a growing jitter", _growing, _from_one, _finer_from_one),
-    Family("river", "first * k^e", "10 % up and down", _around, _exponents),
-    Family("power", "first * k^e", _EVENLY, _even, _exponents),
-    Family("exponential", _TIMES, _EVENLY, _even, _factors),
-    Family("zzz_jobs", _TIMES, "up to a quarter above", _above, _factors),
-    Family("linear", "first + step * (k - 1)", _EVENLY, _even, _slopes, _finer_line),
-    Family("between", "from first to high in equal steps", _EVENLY, _even, _ends),
-    Family("constant", "first, always", _EVENLY, _even, None),
+    Family(
+        "zizq",
+        "first - scale + scale * k^4",
+        "a growing jitter",
+        lambda first: {"grow": 2 * first},
+        _from_one,
+        _finer_from_one,
+    ),
+    Family("river", "first * k^e", "10 % up and down", lambda _: {"around": 0.1}, _exponents),
+    Family("power", "first * k^e", _EVENLY, lambda _: "even", _exponents),
+    Family("exponential", _TIMES, _EVENLY, lambda _: "even", _factors),
+    Family(
+        "zzz_jobs",
+        _TIMES,
+        "up to a quarter above",
+        lambda _: {"above": {"share": 0.25, "source": "hash"}},
+        _factors,
+    ),
+    Family("linear", "first + step * (k - 1)", _EVENLY, lambda _: "even", _slopes, _finer_line),
+    Family("between", "from first to high in equal steps", _EVENLY, lambda _: "even", _ends),
+    Family("constant", "first, always", _EVENLY, lambda _: "even", None),
 )
 
 FAMILIES: Final[dict[str, Family]] = {family.name: family for family in _ALL}

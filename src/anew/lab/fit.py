@@ -122,16 +122,11 @@ def _fewest(build: Callable[[int], Fit], family: Family, window_ms: int, first_m
         # All waits are the first one. An outage ends half a wait later for whom it meets last.
         return _said(_first_of(build, most), f"as many waits of {format_duration(first_ms)} as it takes")
     most, low, high = min(most, MAX_RETRIES), 0, 1
-    good: Fit | None = None
-    while good is None:
-        good = _kept(build, high)
-        if good is None and high == most:
-            break
-        if good is None:
-            low, high = high, min(2 * high, most)
-    if good is None:
-        # So short a window holds no four waits, or a cap lets nothing grow.
-        return _said(_first_of(build, most), "as many as such waits allow")
+    while (good := _kept(build, high)) is None:
+        if high == most:
+            # So short a window holds no four waits, or a cap lets nothing grow.
+            return _said(_first_of(build, most), "as many as such waits allow")
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         found = _kept(build, middle)
@@ -376,7 +371,7 @@ class Goal:
         self.family, self.window_ms, self.first_ms = family, window_ms, first_ms
         self.retries, self.cap_ms = retries, cap_ms
         self.asked = format_duration_short(max(window_ms, 0))
-        self._windows: dict[tuple[str, float], int] = {}
+        self._at = functools.cache(self._window_with)
 
     def check_each(self) -> None:
         """Refuse what no policy can do with any number of retries."""
@@ -457,12 +452,8 @@ class Goal:
         highest = self.policy({"constant": self.first_ms}).effective_cap_ms
         return CEILING_MS if highest is None else highest
 
-    def _at(self, step: Step, value: float) -> int:
-        key = step.equation, value
-        found = self._windows.get(key)
-        if found is None:
-            found = self._windows[key] = nominal_window(self.policy(step.curve(value)))
-        return found
+    def _window_with(self, step: Step, value: float) -> int:
+        return nominal_window(self.policy(step.curve(value)))
 
     def _reaches(self, step: Step) -> bool:
         return self._at(step, step.high) >= self.window_ms * (1 - TOLERANCE)

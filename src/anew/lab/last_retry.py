@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from anew.backoff import Decorrelated, Even, NoJitter, Policy, Previous, Slices, Wait, next_wait
 from anew.backoff.windows import Windowed
 from anew.lab.chance import LabDraws, has_numpy
-from anew.lab.laws.shapes import Drawn, Law, mean_and_sd, nearest_rank
+from anew.lab.laws.shapes import Drawn, Law
 from anew.lab.laws.spans import spans
 from anew.lab.laws.wait import asks_custom, law, laws, phase_starts
 
@@ -89,14 +89,18 @@ class LastRetry:
         return int(self.times_ms[-1]) if self._bounds is None else self._bounds[1]
 
     @functools.cached_property
+    def _law(self) -> Drawn:
+        return Drawn(self.times_ms)
+
+    @property
     def mean_ms(self) -> float:
         """Its mean."""
-        return min(max(mean_and_sd(self.times_ms)[0], self.earliest_ms), self.latest_ms)
+        return min(max(self._law.mean_ms, self.earliest_ms), self.latest_ms)
 
-    @functools.cached_property
+    @property
     def sd_ms(self) -> float:
         """Its standard deviation."""
-        return mean_and_sd(self.times_ms)[1]
+        return self._law.sd_ms
 
     @property
     def error(self) -> float:
@@ -110,7 +114,7 @@ class LastRetry:
         """
         if percent <= 0 or percent >= 100:
             return self.latest_ms if percent > 0 else self.earliest_ms
-        return nearest_rank(self.times_ms, percent)
+        return self._law.percentile(percent)
 
     def outlives(self, outage_ms: int) -> float:
         """Give the share of jobs, 0 to 1, that have a retry left at or after the end of an outage.

@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 import msgspec
@@ -197,47 +196,45 @@ def replay(policy: Policy, histories: Sequence[History], *, seed: int = 1) -> Re
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Walk:
     """One job from its first recorded failure on."""
 
-    def __init__(
-        self, policy: Policy, evidence: Evidence, history: History, number: int, seed: int, end: int
-    ) -> None:
-        self._policy, self._evidence, self._history, self._end = policy, evidence, history, end
-        self._number, self._seed = number, seed
-        self._run_ms = round(statistics.median(span.ended_at - span.began_at for span in history.failures))
+    policy: Policy
+    evidence: Evidence
+    history: History
+    number: int
+    seed: int
+    end: int
 
     def course(self, *, hope: bool, most: int) -> _Course:
         """Follow the job to its end, or beyond the record's, for so many calls at most; `hope`: unknown calls succeed."""
-        began = failed_at = self._history.failures[0].ended_at
-        carry: float | None = None
+        failures = self.history.failures
+        run_ms = round(statistics.median(span.ended_at - span.began_at for span in failures))
+        began = failed_at = failures[0].ended_at
+        previous = None
         calls, unknown = 1, 0
         while True:
-            previous = None if carry is None else Previous(carry=carry)
-            draws = LabDraws.of(self._seed, self._number, calls)
-            answer = next_wait(self._policy, calls, draws, previous=previous, elapsed_ms=failed_at - began)
+            draws = LabDraws.of(self.seed, self.number, calls)
+            answer = next_wait(self.policy, calls, draws, previous=previous, elapsed_ms=failed_at - began)
             if isinstance(answer, Exhausted):
                 return _Course(None, True, calls, unknown)
-            carry = answer.carry
+            previous = Previous(answer.carry)
             at = failed_at + answer.wait_ms
-            verdict = self._evidence.verdict(self._history, at)
-            if at > self._end and verdict is Verdict.UNKNOWN:
+            succeeds = self.evidence.succeeds(self.history, at)
+            if at > self.end and succeeds is None:
                 return _Course(None, False, calls, unknown)
             calls += 1
             if calls > most:
-                raise _too_many_calls()
-            unknown += verdict is Verdict.UNKNOWN
-            if verdict is Verdict.SUCCEEDS or (hope and verdict is Verdict.UNKNOWN):
+                raise InvalidInput(
+                    f"policy: it makes these jobs call more than {MAX_CALLS:,} times before the record ends; "
+                    "expected longer waits, a limit, or fewer jobs",
+                    field="policy",
+                )
+            unknown += succeeds is None
+            if succeeds or (hope and succeeds is None):
                 return _Course(at, False, calls, unknown)
-            failed_at = at + self._run_ms
-
-
-def _too_many_calls() -> InvalidInput:
-    return InvalidInput(
-        f"policy: it makes these jobs call more than {MAX_CALLS:,} times before the record ends; "
-        "expected longer waits, a limit, or fewer jobs",
-        field="policy",
-    )
+            failed_at = at + run_ms
 
 
 def _recorded_course(history: History) -> _Course:
@@ -267,14 +264,6 @@ def _shift(histories: Sequence[History], courses: Sequence[_Course]) -> Shift:
 
 
 # ---- what recorded attempts say about a call that nobody made: would it have failed at that moment?
-
-
-class Verdict(Enum):
-    """What the record says of a call at some instant."""
-
-    FAILS = "fails"
-    SUCCEEDS = "succeeds"
-    UNKNOWN = "unknown"
 
 
 def succeeded_at(history: History) -> int | None:
@@ -331,18 +320,15 @@ class Evidence:
             self._instants[name] = [at for at, _ in of_type]
             self._succeeded[name] = [good for _, good in of_type]
 
-    def verdict(self, history: History, at: int) -> Verdict:
-        """Tell what would have become of a call of this job at an instant, epoch ms."""
+    def succeeds(self, history: History, at: int) -> bool | None:
+        """Tell whether a call of this job would have succeeded at an instant, epoch ms; None: nobody can tell."""
         success = succeeded_at(history)
         if success is not None and at >= success:
-            return Verdict.SUCCEEDS
+            return True
         if at <= history.failures[-1].began_at:
-            return Verdict.FAILS
-        return self._neighbours(history.job.type, at)
-
-    def _neighbours(self, job_type: str, at: int) -> Verdict:
-        instants, succeeded = self._instants[job_type], self._succeeded[job_type]
+            return False
+        instants, succeeded = self._instants[history.job.type], self._succeeded[history.job.type]
         before, after = bisect_right(instants, at) - 1, bisect_left(instants, at)
         if before < 0 or after == len(instants) or succeeded[before] is not succeeded[after]:
-            return Verdict.UNKNOWN
-        return Verdict.SUCCEEDS if succeeded[after] else Verdict.FAILS
+            return None
+        return succeeded[after]

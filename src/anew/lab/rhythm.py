@@ -84,25 +84,6 @@ class Rhythm(msgspec.Struct, frozen=True, gc=False):
     silence: Silence | None
 
 
-def silence_unit_ms(first_ms: int, last_ms: int) -> int:
-    """Give the unit in which silence between two instants is counted."""
-    return next((unit for unit in _UNITS if (last_ms - first_ms) // unit >= ENOUGH), 1)
-
-
-def silence(first_ms: int, last_ms: int, filled: int) -> Silence | None:
-    """Tell how much is silence.
-
-    Args:
-        first_ms: The first call.
-        last_ms: The last call.
-        filled: How many bins of `silence_unit_ms` have a call.
-    """
-    if first_ms == last_ms:
-        return None
-    unit = silence_unit_ms(first_ms, last_ms)
-    return Silence(unit, 1 - filled / (last_ms // unit - first_ms // unit + 1))
-
-
 def even_second(calls: int, first_ms: int, last_ms: int) -> float | None:
     """Give the calls of each second if as many were spread evenly over all seconds from the first call's to the last's.
 
@@ -139,7 +120,7 @@ def rhythm(ordered: Wave) -> Rhythm:
         last_ms=last,
         peak_second=_most_within(ordered, SECOND_TICKS),
         peak_minute=_most_within(ordered, MINUTE_TICKS),
-        silence=silence(first, last, _filled(ordered, silence_unit_ms(first, last))),
+        silence=_silence(ordered, first, last),
     )
 
 
@@ -149,9 +130,9 @@ def _most_within(ordered: Wave, ticks: int) -> int:
         return _plain_most([ms // TICK_MS for ms in ordered], ticks)
     import numpy as np
 
-    def within(places: NDArray[np.intp]) -> int:
-        behind = (ordered[places] // TICK_MS + ticks) * TICK_MS
-        return int((ordered.searchsorted(behind) - places).max(initial=0))
+    def within(begins: NDArray[np.intp]) -> int:
+        behind = (ordered[begins] // TICK_MS + ticks) * TICK_MS
+        return int((ordered.searchsorted(behind) - begins).max(initial=0))
 
     # What begins at some of the calls is a bound from below, and few calls have more behind them than that.
     most = bound = within(np.arange(0, len(ordered), _EVERY))
@@ -172,12 +153,16 @@ def _plain_most(ticks: Sequence[int], width: int) -> int:
     return most
 
 
-def _filled(ordered: Wave, unit_ms: int) -> int:
-    """Give how many bins of a unit have a call."""
+def _silence(ordered: Wave, first: int, last: int) -> Silence | None:
+    if first == last:
+        return None
+    unit = next((unit for unit in _UNITS if (last - first) // unit >= ENOUGH), 1)
     if isinstance(ordered, list):
-        return len({ms // unit_ms for ms in ordered})
-    import numpy as np
+        filled = len({ms // unit for ms in ordered})
+    else:
+        import numpy as np
 
-    # Bins are few, calls may be many.
-    edges = np.arange(int(ordered[0]) // unit_ms, int(ordered[-1]) // unit_ms + 2) * unit_ms
-    return int(np.count_nonzero(np.diff(ordered.searchsorted(edges))))
+        # Bins are few, calls may be many.
+        edges = np.arange(first // unit, last // unit + 2) * unit
+        filled = int(np.count_nonzero(np.diff(ordered.searchsorted(edges))))
+    return Silence(unit, 1 - filled / (last // unit - first // unit + 1))

@@ -8,25 +8,8 @@ import numpy as np
 import pytest
 
 from anew.errors import InvalidInput
-from anew.lab.evenness import Bins, Clock, deviation, monotone_slopes
+from anew.lab.evenness import Bins, Clock, deviation
 from anew.lab.vector import Millis
-
-
-def test_slopes_by_hand() -> None:
-    # Steps 1 and 2, rises 1 and 1/2. Inside: weights 2*2+1 = 5 and 2+2*1 = 4, so 9 / (5/1 + 4/0.5) = 9/13.
-    # Ends: ((2*1+2)*1 - 1*0.5) / 3 = 7/6 and ((2*2+1)*0.5 - 2*1) / 3 = 1/6.
-    slopes = monotone_slopes(np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0]))
-    assert slopes == pytest.approx([7 / 6, 9 / 13, 1 / 6])
-
-
-def test_an_end_slope_that_would_turn_round_is_zero() -> None:
-    # ((2*1+1)*1 - 1*10) / 2 = -3.5 at the start: the curve would fall.
-    slopes = monotone_slopes(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 11.0]))
-    assert slopes[0] == 0
-
-
-def test_two_points_make_a_line() -> None:
-    assert monotone_slopes(np.array([0.0, 4.0]), np.array([0.0, 1.0])) == pytest.approx([0.25, 0.25])
 
 
 def test_a_constant_wait_is_a_straight_line_that_goes_on() -> None:
@@ -47,8 +30,14 @@ def test_time_never_runs_backwards() -> None:
 
 
 def test_the_cubic_by_hand() -> None:
-    # Between 0 and 1 of waits 1, 2 (slopes 7/6 and 9/13, see above): half-way 1/2 + (7/6 - 9/13)/8.
-    assert Clock([1, 2]).gaps(0.5) == pytest.approx(0.5 + (7 / 6 - 9 / 13) / 8)
+    # Waits 1, 2, 1: inside, weights 2*2+1 = 5 and 2+2*1 = 4, so 9 / (5/1 + 4/0.5) = 9/13, and the same on the other side.
+    # The cubic of the middle piece, from (1, 1) to (3, 2), is at its middle 1.5: both slopes are the same.
+    clock = Clock([1, 2, 1])
+    assert clock.gaps(2) == pytest.approx(1.5)
+    # A quarter of the way h00 = 27/32, h01 = 5/32, h10 = 9/64, h11 = -3/64; the piece is 2 wide.
+    assert clock.gaps(1.5) == pytest.approx(27 / 32 + 2 * 5 / 32 + 2 * 9 / 13 * (9 / 64 - 3 / 64))
+    # Of the first piece the slopes are 1, that of the chord, and 9/13: half-way 1/2 + (1 - 9/13)/8.
+    assert clock.gaps(0.5) == pytest.approx(0.5 + (1 - 9 / 13) / 8)
 
 
 @pytest.mark.parametrize("wait", [0, -1, math.nan])

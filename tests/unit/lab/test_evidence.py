@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from anew.jobs import History, Job, Span, State
-from anew.lab.replay import Evidence, Verdict
+from anew.lab.replay import Evidence
 
-FAILS, SUCCEEDS, UNKNOWN = Verdict.FAILS, Verdict.SUCCEEDS, Verdict.UNKNOWN
+FAILS, SUCCEEDS, UNKNOWN = False, True, None
 
 
 def history(failures: list[int], success: int | None = None, job_type: str = "t", key: int = 1) -> History:
@@ -27,9 +27,9 @@ def history(failures: list[int], success: int | None = None, job_type: str = "t"
     ("at", "verdict"),
     [(99, FAILS), (100, FAILS), (299, FAILS), (300, FAILS), (301, UNKNOWN), (899, UNKNOWN), (900, SUCCEEDS), (5_000, SUCCEEDS)],
 )  # fmt: skip
-def test_a_jobs_own_record_comes_first(at: int, verdict: Verdict) -> None:
+def test_a_jobs_own_record_comes_first(at: int, verdict: bool | None) -> None:
     alone = history([100, 300], success=900)
-    assert Evidence([alone]).verdict(alone, at) is verdict
+    assert Evidence([alone]).succeeds(alone, at) is verdict
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def test_a_jobs_own_record_comes_first(at: int, verdict: Verdict) -> None:
         (701, SUCCEEDS),  # and the own one at 900
     ],
 )
-def test_where_it_is_silent_the_neighbours_of_its_type_are_asked(at: int, verdict: Verdict) -> None:
+def test_where_it_is_silent_the_neighbours_of_its_type_are_asked(at: int, verdict: bool | None) -> None:
     one = history([100, 300], success=900)
     others = [history([500], success=600, key=2), history([200], success=700, key=3)]
-    assert Evidence([one, *others]).verdict(one, at) is verdict
+    assert Evidence([one, *others]).succeeds(one, at) is verdict
 
 
 def test_jobs_of_another_type_say_nothing() -> None:
     one = history([100], success=900)
     stranger = history([100], success=200, job_type="other", key=2)
-    assert Evidence([one, stranger]).verdict(one, 300) is UNKNOWN
+    assert Evidence([one, stranger]).succeeds(one, 300) is UNKNOWN
 
 
 def test_after_the_last_call_on_record_nobody_knows() -> None:
     one, other = history([100]), history([200], key=2)
     evidence = Evidence([one, other])
-    assert evidence.verdict(one, 150) is FAILS
-    assert evidence.verdict(one, 201) is UNKNOWN
+    assert evidence.succeeds(one, 150) is FAILS
+    assert evidence.succeeds(one, 201) is UNKNOWN

@@ -8,7 +8,7 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.lab import rhythm as lab_rhythm
-from anew.lab.rhythm import Rhythm, Silence, even_second, in_order, silence, silence_unit_ms
+from anew.lab.rhythm import Rhythm, Silence, even_second, in_order
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import ABSENT, Wave, waves
@@ -42,16 +42,17 @@ def plain(found: Sequence[Wave]) -> list[Wave]:
     ],
 )  # fmt: skip
 def test_the_unit_of_silence_fits_fifty_times(span_ms: int, unit_ms: int) -> None:
-    assert silence_unit_ms(1_234, 1_234 + span_ms) == unit_ms
+    found = rhythm([[1_234, 1_234 + span_ms]]).silence
+    assert (1 if found is None else found.unit_ms) == unit_ms
 
 
 def test_silence_is_the_share_of_empty_units() -> None:
     """From 0 to 7 s there are 71 tenths of a second, the one at 7 s included, and eight of them have a call."""
-    found = silence(0, 7_000, 8)
+    found = rhythm([[0, 99, *range(100, 700, 100), 7_000]]).silence
     assert found == Silence(100, 1 - 8 / 71)
     assert found is not None
     assert found.unit == "tenths of a second"
-    assert silence(300, 300, 1) is None
+    assert rhythm([[300, 300]]).silence is None
 
 
 def test_an_even_second_is_never_fuller_than_the_peak() -> None:

@@ -83,7 +83,7 @@ def chart(
 
     POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin; up to six share a
     picture. Kinds: band (each retry's wait, earliest to latest), dots (a row for each job, a dot for each retry), heat
-    (the same for any number of jobs), histogram (one retry's waits), load (calls that reach what is called).
+    (a row for each retry of any number of jobs), histogram (one retry's waits), load (calls that reach what is called).
 
     Two pictures have a name: zaqar, the four functions between two waits; herd, the dots of constant, exponential,
     Sidekiq and buckets, each with even beside it.

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from anew.lab.rhythm import SECOND_TICKS, TICK_MS
-from anew.lab.waves import Wave
+from anew.lab.waves import Wave, greatest, places
 from anew.units import SECOND_MS
 
 if TYPE_CHECKING:
@@ -110,17 +110,10 @@ def edges(
 
 def columns(course: Seconds, edges: Sequence[int]) -> tuple[list[int], list[float]]:
     """Give of each column the calls of its fullest second, and its calls a second on average."""
-    if isinstance(course.at, list):
-        places = [bisect_left(course.at, edge) for edge in edges]
-        parts = [slice(*pair) for pair in pairwise(places)]
-        peaks = [max(course.fullest[part], default=0) for part in parts]
-        counts: Any = [sum(course.calls[part]) for part in parts]
-    else:
-        import numpy as np
-
-        bounds = course.at.searchsorted(edges)
-        some, last = np.diff(bounds) > 0, int(bounds[-1])
-        peaks = (np.maximum.reduceat(np.append(course.fullest[:last], 0), bounds[:-1]) * some).tolist()
-        counts = (np.add.reduceat(np.append(course.calls[:last], 0), bounds[:-1]) * some).tolist()
-    widths = (high - low for low, high in pairwise(edges))
-    return peaks, [round(count / width, 6) for count, width in zip(counts, widths, strict=True)]
+    places_of = places(course.at, edges)
+    peaks, means = [], []
+    for (low, high), (start, end) in zip(pairwise(edges), pairwise(places_of), strict=True):
+        calls = course.calls[start:end]
+        peaks.append(max(greatest(course.fullest[start:end]), 0))
+        means.append(round((sum(calls) if isinstance(calls, list) else int(calls.sum())) / (high - low), 6))
+    return peaks, means

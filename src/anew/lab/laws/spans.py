@@ -40,8 +40,9 @@ def spans(policy: Policy, rows: int) -> Iterator[Span]:
         rows: How many.
     """
     low, high = policy.floor_ms, policy.highest_ms
-    window = _Window(policy)
+    end, clip = policy.deadline_ms, policy.on_deadline == "clip"
     before, told, clamped = 0.0, True, False
+    window_earliest, window_latest = 0, 0.0
     for retry in range(1, rows + 1):
         if asks_custom(policy, retry):
             told = False
@@ -55,38 +56,22 @@ def spans(policy: Policy, rows: int) -> Iterator[Span]:
         # What was clamped no longer adds up along one draw: from there on the plain bounds do.
         clamped = clamped or reach.earliest < low or reach.latest > high
         if clamped:
-            earliest, latest = (float(min(max(wait, low), high)) for wait in reach[:2])
-            reach = Reach(earliest, latest, earliest, latest)
-        row = window.add(retry, int(nominal), reach)
-        if row is None:
-            return
-        row = row._replace(reach=bare)
-        yield row if told else row._replace(window_earliest_ms=None, window_latest_ms=None)
-
-
-class _Window:
-    """Adds up waits, and ends them at the policy's deadline."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._deadline_ms = policy.deadline_ms
-        self._clip = policy.on_deadline == "clip"
-        self._earliest = 0
-        self._latest = 0.0
-
-    def add(self, retry: int, nominal_ms: int, reach: Reach) -> Span | None:
-        """Give the next row; None if the deadline leaves no time for this retry."""
+            shortest, longest = (float(min(max(wait, low), high)) for wait in reach[:2])
+            reach = Reach(shortest, longest, shortest, longest)
         earliest, latest = int(reach.earliest), int(reach.latest)
-        from_earliest, from_latest = self._earliest, self._latest
-        self._earliest += int(reach.step_earliest)
+        from_earliest, from_latest = window_earliest, window_latest
+        window_earliest += int(reach.step_earliest)
         # Each wait is cut to whole milliseconds; where waits depend on each other, the sum is.
-        self._latest += latest if reach.step_latest == reach.latest else reach.step_latest
-        end = self._deadline_ms
+        window_latest += latest if reach.step_latest == reach.latest else reach.step_latest
         if end is not None:
-            if from_earliest >= end if self._clip else self._earliest > end:
-                return None
-            if self._clip:
+            if from_earliest >= end if clip else window_earliest > end:
+                return  # the deadline leaves no time for this retry
+            if clip:
                 earliest = min(earliest, max(1, end - int(from_latest)))
-                self._earliest = min(self._earliest, end)
+                window_earliest = min(window_earliest, end)
             latest = min(latest, end - from_earliest)
-            self._latest = min(self._latest, float(end))
-        return Span(retry, nominal_ms, earliest, latest, self._earliest, int(self._latest))
+            window_latest = min(window_latest, float(end))
+        row = Span(retry, int(nominal), earliest, latest, reach=bare)
+        if told:
+            row = row._replace(window_earliest_ms=window_earliest, window_latest_ms=int(window_latest))
+        yield row
