@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 PREFIX: Final = "/lab/static"
 
@@ -21,34 +19,6 @@ TYPES: Final = {
     "svg": b"image/svg+xml",
 }
 """What is served, by the end of its name; other files of the package are not."""
-
-
-class VendoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file as it was published.
-
-    Attributes:
-        path: Below `vendor/`.
-        sha256: Of its bytes, in hex.
-    """
-
-    path: str
-    sha256: str
-
-
-class Vendored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One library of others that is shipped with the package.
-
-    Attributes:
-        name: Of its npm package.
-        version: As published.
-        licence: SPDX identifier; the text lies beside the files.
-        files: Each of them.
-    """
-
-    name: str
-    version: str
-    licence: str
-    files: tuple[VendoredFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,33 +65,17 @@ class Assets:
         return f"{PREFIX}/{self.version}/{name}"
 
 
-def manifest() -> tuple[Vendored, ...]:
-    """Give what is vendored, as the manifest says."""
-    text = (_package() / "vendor" / "manifest.json").read_bytes()
-    return msgspec.json.decode(text, type=tuple[Vendored, ...])
-
-
-def vendored_bytes(path: str) -> bytes:
-    """Give a vendored file's bytes."""
-    return bytes((_package() / "vendor" / path).read_bytes())
-
-
 def _read() -> dict[str, Asset]:
-    own = {item.name: item.read_bytes() for item in (_package() / "static").iterdir() if item.is_file()}
-    others = {
-        file.path.rpartition("/")[2]: vendored_bytes(file.path) for lib in manifest() for file in lib.files
-    }
-    return {name: _asset(name, body) for name, body in (own | others).items() if _type(name) is not None}
+    package = files("anew.web")
+    folders = [package / "static", *(folder for folder in (package / "vendor").iterdir() if folder.is_dir())]
+    read = {item.name: item.read_bytes() for folder in folders for item in folder.iterdir() if item.is_file()}
+    return {name: _asset(name, body) for name, body in read.items() if _ending(name) in TYPES}
 
 
 def _asset(name: str, body: bytes) -> Asset:
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
-    return Asset(body, TYPES[name.rpartition(".")[2]], etag)
+    return Asset(body, TYPES[_ending(name)], etag)
 
 
-def _type(name: str) -> bytes | None:
-    return TYPES.get(name.rpartition(".")[2])
-
-
-def _package() -> Any:
-    return files("anew.web")
+def _ending(name: str) -> str:
+    return name.rpartition(".")[2]

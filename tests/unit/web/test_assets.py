@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from anew.web.assets import PREFIX, TYPES, Assets, Vendored, manifest, vendored_bytes
+from anew.web.assets import PREFIX, TYPES, Assets
+
+from .vendored import VENDOR, Vendored, manifest
 
 ASSETS = Assets()
 OWN = sorted(
@@ -15,17 +17,22 @@ OWN = sorted(
 )
 
 
+def test_the_manifest_names_all_that_is_vendored() -> None:
+    there = {path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*") if path.is_file()}
+    assert there == {"manifest.json"} | {file.path for library in manifest() for file in library.files}
+
+
 @pytest.mark.parametrize(
     ("path", "expected"), [(file.path, file.sha256) for lib in manifest() for file in lib.files]
 )
 def test_a_vendored_file_is_the_one_that_was_published(path: str, expected: str) -> None:
-    assert hashlib.sha256(vendored_bytes(path)).hexdigest() == expected
+    assert hashlib.sha256((VENDOR / path).read_bytes()).hexdigest() == expected
 
 
 @pytest.mark.parametrize("library", manifest(), ids=lambda library: library.name)
 def test_a_vendored_library_comes_with_its_licence(library: Vendored) -> None:
     (licence,) = [file.path for file in library.files if file.path.endswith("LICENSE")]
-    text = vendored_bytes(licence).decode()
+    text = (VENDOR / licence).read_text()
     assert {"MIT": "MIT License", "0BSD": "Zero-Clause BSD"}[library.licence] in text
 
 

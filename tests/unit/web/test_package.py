@@ -7,7 +7,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-from anew.web.assets import Assets, manifest
+from anew.web.assets import Assets
+
+from .vendored import manifest
 
 ROOT = Path(__file__).resolve().parents[3]
 
