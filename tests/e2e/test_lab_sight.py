@@ -203,7 +203,7 @@ def test_one_colour_is_one_retry_in_all_pictures(tabs: Callable[..., LabPage]) -
     """The key beside the herds reaches to the 20th retry: the last of 5 has not that one's colour."""
     lab = tabs().open("?a=constant&a.limit=5&b=constant&b.limit=20&scale=linear")
     last_colour = """canvas => {
-        const ramp = JSON.parse(document.getElementById("constants").textContent).colours.light.retries;
+        const ramp = JSON.parse(document.getElementById("constants").textContent).colours.light;
         const wanted = ramp.at(-1).match(/[0-9a-f]{2}/gi).map(one => parseInt(one, 16));
         const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
         let found = 0;

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anew.lab.charts import loads
 from anew.lab.charts.bins import wait_edges
-from anew.lab.charts.colours import (
-    POLICY_COLOURS,
-    POLICY_COLOURS_DARK,
-    RETRY_COLOURS_DARK,
-    RETRY_COLOURS_LIGHT,
-)
+from anew.lab.charts.colours import RETRY_COLOURS_DARK, RETRY_COLOURS_LIGHT
 from anew.lab.charts.data import band_line, bin_edges, line_words
-from anew.lab.charts.link import LETTERS
 from anew.lab.charts.pictures import Band, BandLine, BandPoint
 from anew.lab.waves import ABSENT, Wave, early, greatest, tally
 from anew.units import MINUTE_MS, SECOND_MS
@@ -29,14 +23,8 @@ HISTOGRAM_BINS: Final = 60
 _FAR: Final = 30
 """Waits that differ by more than so many times are shown on an axis of powers, if one is wanted."""
 
-COLOURS: Final = {
-    "light": {"retries": RETRY_COLOURS_LIGHT, "policies": dict(zip(LETTERS, POLICY_COLOURS, strict=False))},
-    "dark": {
-        "retries": RETRY_COLOURS_DARK,
-        "policies": dict(zip(LETTERS, POLICY_COLOURS_DARK, strict=False)),
-    },
-}
-"""What is drawn by day and by night; the style sheet has the policies' own colours too."""
+COLOURS: Final = {"light": RETRY_COLOURS_LIGHT, "dark": RETRY_COLOURS_DARK}
+"""Of the retries, by day and by night; the policies' own are in the style sheet."""
 
 
 def curves(lines: Mapping[str, BandLine]) -> dict[str, Any]:

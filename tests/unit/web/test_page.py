@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from anew.backoff import PRESETS
 from anew.lab.charts.classics import LINKS
-from anew.web import drawing
+from anew.lab.charts.colours import POLICY_COLOURS, POLICY_COLOURS_DARK
+from anew.lab.charts.link import LETTERS
 from anew.web.parts import HINTS
 from anew.web.state import read_state
 
@@ -391,9 +392,8 @@ def test_the_json_block_cannot_be_left() -> None:
 def test_the_style_sheet_has_the_colours_of_the_charts() -> None:
     """What is drawn and the badge beside it are one colour, by day and by night."""
     sheet = (files("anew.web") / "static" / "lab.css").read_text()
-    for theme, times in (("light", 1), ("dark", 2)):
-        for key, colour in drawing.COLOURS[theme]["policies"].items():
-            assert sheet.count(f"--{key}: {colour};") == times
+    for key, light, dark in zip(LETTERS, POLICY_COLOURS, POLICY_COLOURS_DARK, strict=False):
+        assert f"  --{key}: light-dark({light}, {dark});\n" in sheet
 
 
 def test_words_of_the_form_are_explained() -> None:

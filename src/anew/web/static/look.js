@@ -10,18 +10,10 @@ export function isDark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-function colours() {
-  return constants.colours[isDark() ? "dark" : "light"];
-}
-
-/** Gives a colour of the style sheet. */
+/** Gives a colour of the style sheet, such as a policy's own under its letter: each has one for the day and one for the night. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
-
-/** Gives a policy's own colour, by day or by night. */
-export function policyColour(key) {
-  return colours().policies[key] ?? colour("ink");
+  const [light, dark] = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).match(/#\w+/g);
+  return isDark() ? dark : light;
 }
 
 /** Gives a colour with less of it: "#rrggbb" and a share. */
@@ -31,7 +23,7 @@ export function faint(hex, share) {
 
 /** Gives one colour for each retry, spread over the whole ramp. */
 export function retryColours(retries) {
-  const ramp = colours().retries;
+  const ramp = constants.colours[isDark() ? "dark" : "light"];
   const last = Math.max(retries - 1, 1);
   return Array.from({ length: retries }, (_, k) => ramp[Math.floor((2 * k * (ramp.length - 1) + last) / (2 * last))]);
 }

@@ -1,6 +1,6 @@
 // The charts with two axes: waits, load, the spread of one retry. uPlot draws them; here is what they say.
 
-import { colour, element, faint, font, panels, policyColour, replace, write } from "./look.js";
+import { colour, element, faint, font, panels, replace, write } from "./look.js";
 import { duration, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
@@ -14,7 +14,7 @@ export function drawCurves(data) {
   const long = (values) => x.map((_, place) => values[place] ?? null);
   const series = [{}], bands = [], columns = [x];
   for (const line of lines) {
-    const own = policyColour(line.key);
+    const own = colour(line.key);
     const at = series.length;
     series.push({ stroke: own, width: 2, points: { show: false } });
     series.push({ stroke: faint(own, 0.35), width: 1, points: { show: false } });
@@ -126,9 +126,9 @@ function bar(plot, line, aside) {
   const ground = plot.scales.y.min;
   const [low, middle, high] = [line.earliest, line.middle, line.latest].map((values) =>
     plot.valToPos(Math.max(values[0] ?? ground, ground), "y", true));
-  plot.ctx.fillStyle = faint(policyColour(line.key), 0.25);
+  plot.ctx.fillStyle = faint(colour(line.key), 0.25);
   plot.ctx.fillRect(left, high, 0.8 * wide, low - high);
-  plot.ctx.fillStyle = policyColour(line.key);
+  plot.ctx.fillStyle = colour(line.key);
   plot.ctx.fillRect(left, middle - devicePixelRatio, 0.8 * wide, 2 * devicePixelRatio);
 }
 
@@ -226,7 +226,7 @@ function ends(plot, { lines = [] }) {
     const values = plot.data[3 * place + 1], at = values.findLastIndex((value) => value !== null);
     const stride = Math.ceil(line.middle.length / 25);
     ctx.save();
-    ctx.fillStyle = policyColour(line.key);
+    ctx.fillStyle = colour(line.key);
     values.forEach((value, retry) => {
       if (value === null || (at - retry) % stride) return;
       shape(ctx, line.key, plot.valToPos(retry + 1, "x", true), plot.valToPos(value, "y", true), 4 * ratio);
@@ -240,7 +240,7 @@ function ends(plot, { lines = [] }) {
   let above = -Infinity;
   for (const { line, x, y } of last) {
     above = Math.max(y, above + 14 * ratio);
-    ctx.fillStyle = policyColour(line.key);
+    ctx.fillStyle = colour(line.key);
     if (lettered(line)) ctx.fillText(line.key.toUpperCase(), x + 10 * ratio, above);
   }
   ctx.restore();
@@ -283,7 +283,7 @@ function legend(lines) {
 }
 
 function filled(line, share) {
-  return { stroke: policyColour(line.key), width: 1.5, fill: faint(policyColour(line.key), share), points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
+  return { stroke: colour(line.key), width: 1.5, fill: faint(colour(line.key), share), points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
 }
 
 /** Gives an axis of time from 0: where it counts in powers it is even up to the first moment that matters. */

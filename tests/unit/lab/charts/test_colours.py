@@ -75,12 +75,9 @@ def nearest(pairs: Iterable[tuple[str, str]], vision: str) -> float:
 def page_grounds() -> tuple[set[str], set[str]]:
     """The grounds of the lab's page by day and by night, as its style sheet has them."""
     sheet = (files("anew.web") / "static" / "lab.css").read_text()
-    found = [
-        set(re.findall(r"--(?:ground|sheet): (#\w{6});", part))
-        for part in sheet.split("  color-scheme: dark;")
-    ]
-    assert found[1] == found[2]
-    return found[0], found[1]
+    found = re.findall(r"--(?:ground|sheet): light-dark\((#\w{6}), (#\w{6})\);", sheet)
+    assert len(found) == 2
+    return {light for light, _ in found}, {dark for _, dark in found}
 
 
 @pytest.mark.parametrize("ramp", [RETRY_COLOURS_LIGHT, RETRY_COLOURS_DARK])
