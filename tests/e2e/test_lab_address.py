@@ -26,7 +26,8 @@ def test_back_undoes_what_was_chosen_and_no_number(lab: LabPage) -> None:
     begin = page.evaluate("history.length")
     lab.set(box("b.base"), "33s")
     assert page.evaluate("history.length") == begin  # a number makes no entry
-    curve, herd = lab.canvas("#plots-curve"), lab.canvas("#plots-herd")
+    charts = [f"#plots-{name}" for name in ("curve", "herd", "load", "waits")]
+    pictures = [lab.canvas(chart) for chart in charts]
     before = lab.drawn()
     page.get_by_role("button", name="Add a policy to compare").click()
     lab.await_change(before)
@@ -48,7 +49,7 @@ def test_back_undoes_what_was_chosen_and_no_number(lab: LabPage) -> None:
     assert [line["key"] for line in travel(page.go_back)["curves"]] == ["a", "b"]
     assert page.locator(box("jobs")).input_value() == "1000"
     assert page.locator(box("b.base")).input_value() == "33s"
-    assert (lab.canvas("#plots-curve"), lab.canvas("#plots-herd")) == (curve, herd)
+    assert [lab.canvas(chart) for chart in charts] == pictures
     assert [line["key"] for line in travel(page.go_forward)["curves"]] == ["a", "b", "c"]
     assert [line["key"] for line in travel(page.go_forward)["curves"]] == ["b", "c"]
     assert page.locator("#choice-a").count() == 0

@@ -2,10 +2,9 @@
 
 import { comeBack, follow, settle } from "./address.js";
 import { apply, listen } from "./form.js";
-import { drawHerds } from "./herds.js";
 import { isDark } from "./look.js";
 import { steady } from "./steady.js";
-import { drawCurves, drawLoad, drawWaits, forget } from "./plots.js";
+import { drawCurves, drawHerds, drawLoad, drawWaits, forget } from "./plots.js";
 
 let data = null;
 let read = null;

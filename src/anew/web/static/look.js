@@ -47,26 +47,3 @@ export function write(place, text) {
 export function replace(old, fresh) {
   if (!old.isEqualNode(fresh)) old.replaceWith(fresh);
 }
-
-/**
- * Gives one panel for each policy, all with the same axes: its letter, its name, and what is said beside it; `inside` makes
- * what stands below. They stay the elements that they are as long as the policies do.
- */
-export function panels(room, data, lines, name, inside) {
-  const keys = lines.map((line) => line.key).join();
-  if (room.dataset.keys !== keys || room.childElementCount !== lines.length) {
-    room.replaceChildren(...lines.map((line) => element("div", { class: `facet policy-${line.key}` },
-      element("h3", {}, element("span", { class: "badge" }), element("span", { class: "label" }), element("small")), ...inside())));
-    room.dataset.keys = keys;
-    room.classList.add("facets");
-  }
-  return lines.map((line, place) => {
-    const one = room.children[place], [badge, label, beside] = one.firstChild.children;
-    const letter = line.key.toUpperCase(), own = line.label.startsWith(`${letter} `);
-    badge.hidden = !own;
-    write(badge, letter);
-    write(label, own ? line.label.slice(2) : line.label);
-    write(beside, data.beside?.[name]?.[line.key] ?? "");
-    return one;
-  });
-}

@@ -1,6 +1,7 @@
-// The charts with two axes: waits, load, the spread of one retry. uPlot draws them; here is what they say.
+// The charts: waits, herds, load, the spread of one retry. uPlot draws them; here is what they say.
 
-import { colour, element, faint, font, panels, replace, write } from "./look.js";
+import { drawKey, fullest, paint } from "./herds.js";
+import { colour, element, faint, font, replace, write } from "./look.js";
 import { duration, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
@@ -30,6 +31,28 @@ export function drawCurves(data) {
     axes: [{ ...axis("retry"), border: { show: true, stroke: () => colour("edge"), width: 1 }, incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log)],
     read: (place) => `Retry ${x[place]}. ` + lines.map((line) =>
       `${line.label}: ${waits(line, place)}`).join(" · "),
+  });
+}
+
+/** Draws when jobs try again: each herd as dots, as heat or as lines. One colour is the same retry in all of them. */
+export function drawHerds(data) {
+  const most = Math.max(0, ...data.herds.map((herd) => herd.retries));
+  const as = data.herdAs, tallest = Math.max(1, ...data.herds.map((herd) => (herd.heat ? fullest(herd) : 0)));
+  drawKey(most);
+  const rooms = openRooms("herd", data, data.herds);
+  data.herds.forEach((herd, place) => {
+    if (herd.retries === 0) {
+      rooms[place]?.replaceChildren(element("p", { class: "how" }, "no retry"));
+      return;
+    }
+    const y = as === "lines" ? { range: [0, tallest] } : { range: [0, (herd.dots ?? herd.heat).length], dir: -1 };
+    draw(`herd-${herd.key}`, rooms[place], data, {
+      title: `${herd.label}: ${as} over the time since the first failure, coloured by retry number`,
+      outage: data.load.outage, series: [{}, {}], columns: [[0, data.span[1]], [null, null]],
+      scales: { x: timeScale(data.log, data.edges, data.span[0]), y },
+      axes: [durationAxisX("time since the first failure", data.log), endsAxis({ dots: "job", heat: "retry", lines: "calls" }[as])],
+      paint: (plot) => paint(plot, herd, as, { edges: data.edges, most }),
+    });
   });
 }
 
@@ -169,7 +192,30 @@ function openRooms(name, data, lines, empty = "") {
     if (empty && lines.length === 0) document.getElementById(`plots-${name}`)?.replaceChildren(element("p", {}, empty));
     return lines.map(() => null);
   }
-  return panels(room, data, lines, name, () => [element("div", { class: "plot-room" })]).map((one) => one.lastChild);
+  return panels(room, data, lines, name);
+}
+
+/**
+ * Gives one panel for each policy, all with the same axes: its letter, its name, what is said beside it, and room for its
+ * chart below. They stay the elements that they are as long as the policies do.
+ */
+function panels(room, data, lines, name) {
+  const keys = lines.map((line) => line.key).join();
+  if (room.dataset.keys !== keys || room.childElementCount !== lines.length) {
+    room.replaceChildren(...lines.map((line) => element("div", { class: `facet policy-${line.key}` },
+      element("h3", {}, element("span", { class: "badge" }), element("span", { class: "label" }), element("small")),
+      element("div", { class: "plot-room" }))));
+    room.dataset.keys = keys;
+    room.classList.add("facets");
+  }
+  return lines.map((line, place) => {
+    const [heading, chart] = room.children[place].children, [badge, label, beside] = heading.children;
+    badge.hidden = !lettered(line);
+    write(badge, line.key.toUpperCase());
+    write(label, lettered(line) ? line.label.slice(2) : line.label);
+    write(beside, data.beside[name][line.key] ?? "");
+    return chart;
+  });
 }
 
 function draw(name, room, data, chart) {
@@ -180,7 +226,10 @@ function draw(name, room, data, chart) {
   const old = shown.get(name);
   if (old !== undefined && old.kind === kind && old.room === room && old.plot.root.isConnected) {
     old.now = chart;
-    for (const [key, { asinh }] of Object.entries(chart.scales)) if (asinh) old.plot.scales[key].asinh = asinh;
+    for (const [key, { asinh }] of Object.entries(chart.scales)) {
+      // uPlot measures an axis anew where its range is another one: without an end it is.
+      if (asinh) Object.assign(old.plot.scales[key], { asinh, max: null });
+    }
     if (old.width !== width) old.plot.setSize({ width, height: tall });
     old.width = width;
     if (chart.keys) replace(room.firstChild, legend(chart.keys));
@@ -195,20 +244,21 @@ function draw(name, room, data, chart) {
     ...scale, range: () => entry.now.scales[key].range,
   }]));
   const frame = element("div", {
-    class: "plot", role: "img", "aria-label": `${chart.axes[1].name} over ${chart.axes[0].name}`,
+    class: "plot", role: "img", "aria-label": chart.title ?? `${chart.axes[1].name} over ${chart.axes[0].name}`,
     "aria-describedby": `words-${name.split("-")[0]}`,
   });
-  room.replaceChildren(...(chart.keys ? [legend(chart.keys)] : []), frame, readout);
+  room.replaceChildren(...(chart.keys ? [legend(chart.keys)] : []), frame, ...(chart.read ? [readout] : []));
   entry.plot = new uPlot({
     width, height: tall, series: chart.series, bands: chart.bands ?? [], scales, axes: chart.axes,
     padding: [8, chart.right ?? 14, 0, 0],
     legend: { show: false }, cursor: {
+      show: Boolean(chart.read),
       dataIdx: (plot, _, near, at) => standing(plot, entry.now, near, at), y: false,
       drag: { x: false, y: false }, points: { size: 6 }, ...(chart.sync ? { sync: { key: chart.sync } } : {}),
     },
     hooks: {
       drawClear: [(plot) => ground(plot, entry.now)],
-      draw: [(plot) => { landmarks(plot, entry.now); ends(plot, entry.now); }],
+      draw: [(plot) => (entry.now.paint ?? marks)(plot, entry.now)],
       setCursor: [(plot) => {
         const near = plot.cursor.idx, at = plot.posToVal(plot.cursor.left, "x");
         const place = near === null || near === undefined ? null : standing(plot, entry.now, near, at);
@@ -217,6 +267,11 @@ function draw(name, room, data, chart) {
     },
   }, chart.columns, frame);
   shown.set(name, entry);
+}
+
+function marks(plot, chart) {
+  landmarks(plot, chart);
+  ends(plot, chart);
 }
 
 /** Marks each line with its policy's own shape, and names it where it ends: they are told apart without their colours. */
@@ -268,7 +323,8 @@ function closed(values) {
 }
 
 function height(width, name) {
-  return name.includes("-") ? Math.round(Math.min(190, Math.max(150, width * 0.4))) : Math.round(Math.min(320, Math.max(220, width * 0.45)));
+  const [least, share, most] = { curve: [220, 0.45, 320], herd: [160, 0.45, 215] }[name.split("-")[0]] ?? [150, 0.4, 190];
+  return Math.round(Math.min(most, Math.max(least, width * share)));
 }
 
 function lettered(line) {
@@ -341,6 +397,16 @@ function numberAxis(name, log) {
   const own = { ...axis(name), size: 56, values: (plot, ticks) => ticks.map(short), filter: (plot, ticks) => ticks };
   if (log) own.splits = (plot, _, low, high) => ticksFrom((a, b, __, room) => powerTicks(a, b, room), plot, "y", low, high, true, plot.bbox.height / devicePixelRatio / 30);
   return own;
+}
+
+/** Gives an axis of rows, or of numbers from 0, that says how many there are. */
+function endsAxis(name) {
+  const rows = name !== "calls";
+  return {
+    ...axis(name), size: 34, label: name, labelFont: font, labelSize: 22, labelGap: 0, grid: { show: false },
+    splits: (plot, _, low, high) => [...new Set(rows ? [low + 0.5, high - 0.5] : [low, high])],
+    values: (plot, ticks) => ticks.map((tick) => Math.ceil(tick).toLocaleString("en")), filter: (plot, ticks) => ticks,
+  };
 }
 
 /** Gives an axis' ticks; one of powers that begins with 0 has a tick there, and the others from where it is no longer even. */
