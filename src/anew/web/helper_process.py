@@ -80,7 +80,7 @@ class HelperProcess:
         self._waiting: deque[_Waiting] = deque()
         self._process: asyncio.subprocess.Process | None = None
         self._work: asyncio.Task[None] | None = None
-        self._idle: asyncio.TimerHandle | None = None
+        self._more = asyncio.Event()
         self._closed = False
 
     @property
@@ -106,16 +106,14 @@ class HelperProcess:
         if len(self._waiting) >= MAX_WAITING:
             raise Overloaded("too many pages are being computed; try again in a second")
         self._waiting.append(_Waiting(ask, then, gone))
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
-        if self._work is None:
+        self._more.set()
+        if self._work is None or self._work.done():
             self._work = asyncio.get_running_loop().create_task(self._serve())
 
     async def close(self) -> None:
         """End the process and answer whoever waits."""
         self._closed = True
-        if self._work is not None:
+        if self._work is not None and not self._work.done():
             self._work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._work
@@ -126,15 +124,18 @@ class HelperProcess:
     # ---- inside
 
     async def _serve(self) -> None:
-        try:
+        while True:
             while self._waiting:
                 one = self._waiting.popleft()
                 if not one.gone():
                     await self._answer(one)
-        finally:
-            self._work = None
-            if not self._closed:
-                self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._rest)
+            self._more.clear()
+            try:
+                async with asyncio.timeout(self._idle_s):
+                    await self._more.wait()
+            except TimeoutError:
+                await self._end()
+                await self._more.wait()
 
     async def _answer(self, one: _Waiting) -> None:
         try:
@@ -186,23 +187,7 @@ class HelperProcess:
             raise RuntimeError(first.trace)
         return process
 
-    def _rest(self) -> None:
-        self._idle = None
-        if self._work is None and self._process is not None:
-            self._work = asyncio.get_running_loop().create_task(self._put_to_rest())
-
-    async def _put_to_rest(self) -> None:
-        try:
-            await self._end()
-        finally:
-            self._work = None
-            if self._waiting and not self._closed:
-                self._work = asyncio.get_running_loop().create_task(self._serve())
-
     async def _end(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
         process, self._process = self._process, None
         if process is None:
             return
