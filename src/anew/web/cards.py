@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,11 +13,11 @@ import msgspec
 from anew.backoff import Policy, find_preset
 from anew.backoff.fields import fields_of
 from anew.backoff.form import json_object
-from anew.backoff.kinds import Choice, Duration, Flag, Integer, Kind, Number
+from anew.backoff.kinds import Kind
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
-from anew.web.controls import Control, control, for_a_box
+from anew.web.controls import Control, control, for_a_box, read
 from anew.web.parts import HINTS, take_apart
 
 JSON: Final = "json"
@@ -133,21 +133,20 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
     card.preset = card.of = preset.name
     card.summary, card.traps = preset.summary, preset.traps
     form: dict[str, Any] = {"preset": preset.name}
-    values: dict[str, Any] = {}
     for name, kind in preset.parameters.items():
-        made, values[name] = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
+        made, value = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
         card.controls.append(made)
         if made.said and not made.error:
-            form[name] = kind.write(values[name])
+            form[name] = kind.write(value)
     card.form, card.policy = form, _build(card, form)
     _add_shared(card, form, own, taken=set(preset.parameters))
     used = {item.name for item in card.controls}
     card.unknown = [name for name in own if name not in used]
     if card.policy is not None:
         card.json = compact(card.policy)
-        dead = idle(card.form, card.policy, preset.parameters, values)
-        for item in card.controls:
-            item.idle = item.name.partition(".")[2] in dead
+    if card.policy is not None and "jitter" in card.form:
+        for item, kind in zip(card.controls, preset.parameters.values(), strict=False):
+            item.idle = _does_nothing(item, kind, card)
     return card
 
 
@@ -269,54 +268,18 @@ def _build(card: Card, form: Any) -> Policy | None:
 # ---- parameters of a preset that do nothing: those of its own jitter, once another one has been put in its place
 
 
-_FURTHER: Final = 7_000
-"""Milliseconds: enough to show where waits are cut to whole seconds."""
-
-
-def idle(
-    form: Mapping[str, Any], policy: Policy, kinds: Mapping[str, Kind], values: Mapping[str, Any]
-) -> set[str]:
-    """Find the parameters that could be anything: the policy would be the same.
-
-    Args:
-        form: The preset's short JSON.
-        policy: What it comes to.
-        kinds: What each parameter may be.
-        values: What each of them is, in its inner form.
-
-    Returns:
-        Their names. None where the preset has the jitter that it came with, as its parameters are there for something.
-    """
-    if "jitter" not in form:
-        return set()
-    return {name for name, kind in kinds.items() if _does_nothing(name, kind, values[name], form, policy)}
-
-
-def _does_nothing(name: str, kind: Kind, value: Any, form: Mapping[str, Any], policy: Policy) -> bool:
-    tried = 0
-    for other in _others(kind, value):
+def _does_nothing(item: Control, kind: Kind, card: Card) -> bool:
+    """Tell whether a parameter could be anything: the policy would be the same."""
+    name, tried = item.name.partition(".")[2], 0
+    for text in item.others:
         try:
-            made = Policy.from_json({**form, name: kind.write(other)})
+            made = Policy.from_json({**card.form, name: kind.write(read(kind, text, name))})
         except InvalidInput:
             continue
-        if made != policy:
+        if made != card.policy:
             return False
         tried += 1
     return tried > 0
-
-
-def _others(kind: Kind, value: Any) -> Iterator[Any]:
-    """Give a few other values, on both sides; none for a kind whose values are not known here."""
-    if isinstance(kind, Duration):
-        yield from ((value or 0) + _FURTHER, (value or 0) // 2)
-    elif isinstance(kind, Integer):
-        yield from ((value or 0) + 1, (value or 2) - 1)
-    elif isinstance(kind, Number):
-        yield from ((value or 0) * 1.5 + 0.125, (value or 1) / 2)
-    elif isinstance(kind, Flag):
-        yield not value
-    elif isinstance(kind, Choice):
-        yield from (word for word in kind.words if word != value)
 
 
 # ---- a policy's JSON as the page writes and reads it

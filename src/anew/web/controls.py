@@ -5,7 +5,6 @@ The kinds are those by which policies themselves are checked, so a page accepts 
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, replace
@@ -85,6 +84,18 @@ class Control:
         return self.name.rpartition(".")[2] in _OWN_WORDS
 
     @property
+    def others(self) -> list[str]:
+        """Texts that it could hold instead: those of its list, or the slider's next and last steps on both sides."""
+        if self.slider is None:
+            return [value for value, _ in self.options if value != self.text]
+        low, at, high, step = self.slider.low, self.slider.at, self.slider.high, self.slider.step
+        places = [
+            place for place in (low, at - step, at + step, high) if low <= place <= high and place != at
+        ]
+        steps = LADDERS.get(self.slider.ladder)
+        return [steps[int(place)] if steps else f"{place:g}" for place in places]
+
+    @property
     def said(self) -> bool:
         """It holds something that a link must keep, right or wrong."""
         return self.text.strip() != self.default
@@ -111,15 +122,13 @@ RANGES: Final[dict[str, tuple[float, float, float]]] = {
     "count": (0, 50, 1),
     "knee": (0, 30, 1),
     "retry": (1, 100, 1),
+    "base": (1, 100, 0.1),
 }
-"""Where a number usually lies, and its slider's step; beyond it there is still the box."""
+"""Where a number usually lies, and its slider's step; beyond it there is still the box. Others are counts."""
 
 
 _OWN_WORDS: Final = frozenset({"spread", "dither", "detune", "phase"})
 """Names that are ours: what they mean stands beside them."""
-
-_COUNTED: Final = frozenset({"capacity", "rate"})
-"""Numbers that people think of as counts: their sliders step through those."""
 
 
 def write(kind: Kind, value: Any) -> str:
@@ -218,13 +227,8 @@ def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
             least += step
         at = least if value is None else min(max(float(value), least), most)
         return Slider(low=least, high=most, step=step, at=at)
-    if isinstance(kind, Integer) or leaf in _COUNTED:
-        first, last = steps_between("count", kind.low, kind.high)
-        return _on_ladder("count", first, last, value)
-    width = min(kind.high, 100.0) - kind.low
-    step = 10.0 ** math.floor(math.log10(width / 100)) if width > 0 else 1.0
-    at = kind.low if value is None else min(max(float(value), kind.low), kind.low + width)
-    return Slider(low=kind.low, high=kind.low + width, step=step, at=at)
+    first, last = steps_between("count", kind.low, kind.high)
+    return _on_ladder("count", first, last, value)
 
 
 def _on_ladder(ladder: str, low: int, high: int, value: Any) -> Slider:
