@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anew.lab.explain import Explanation
-from anew.units import format_duration
+from anew.units import counted, format_duration
 from anew.web.cards import JSON, Card
 from anew.web.controls import Control
 from anew.web.herds import Herd
@@ -79,15 +79,13 @@ def _comes_to(explained: Explanation) -> str:
         return "no retry"
     if deadline_ms is not None:
         most = len(rows) if explained.ended_by_deadline else total
-        count = "as many retries as begin" if most is None else f"at most {_retries(most)}"
+        count = "as many retries as begin" if most is None else f"at most {counted(most, 'retry', 'retries')}"
         return f"{count} within {format_duration(deadline_ms)}"
     if total is None:
         return "retries without end"
     last = rows[-1]
     if total > len(rows) or last.window_earliest_ms is None:
-        return _retries(total)
-    return f"{_retries(total)} in {between(last.window_earliest_ms, last.window_latest_ms)}"
-
-
-def _retries(count: int) -> str:
-    return f"{count:,} retry" if count == 1 else f"{count:,} retries"
+        return counted(total, "retry", "retries")
+    return (
+        f"{counted(total, 'retry', 'retries')} in {between(last.window_earliest_ms, last.window_latest_ms)}"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -119,6 +120,5 @@ def moments(waits: Wave) -> tuple[float, float]:
     if not len(waits):
         return 0.0, 0.0
     if isinstance(waits, list):
-        mean = sum(waits) / len(waits)
-        return mean, (sum((wait - mean) ** 2 for wait in waits) / len(waits)) ** 0.5
+        return statistics.fmean(waits), statistics.pstdev(waits)
     return float(waits.mean()), float(waits.std())

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from anew.lab.last_retry import is_endless
 from anew.lab.rhythm import Silence
-from anew.units import format_duration, format_range
+from anew.units import format_duration, format_duration_about, format_range
 from anew.web.herds import Herd, moments
 
 Row: TypeAlias = tuple[str, str, list[str]]
@@ -146,11 +146,5 @@ def about_waits(herd: Herd, retry: int) -> str:
         return f"its deadline comes before retry {retry}"
     mean, sd = moments(waits)
     if sd < 0.5:
-        return f"always {about(mean)}"
-    return f"{about(mean)} on average, ± {percent(sd / mean) if mean else '0 %'}"
-
-
-def about(ms: float) -> str:
-    """Write a measured duration without digits that mean nothing."""
-    step = 1_000 if ms >= 100_000 else 100 if ms >= 1_000 else 1
-    return format_duration(round(ms / step) * step)
+        return f"always {format_duration_about(mean)}"
+    return f"{format_duration_about(mean)} on average, ± {percent(sd / mean) if mean else '0 %'}"

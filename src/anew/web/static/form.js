@@ -48,11 +48,7 @@ export function listen() {
   }, { capture: true });
   document.addEventListener("change", (event) => {
     if (event.target.matches?.("input.slide")) event.stopPropagation();
-    else if (event.target.form === form && !form.contains(event.target)) ask();
   }, { capture: true });
-  document.getElementById("results")?.addEventListener("input", (event) => {
-    if (event.target.form === form && !event.target.matches("input.slide")) ask();
-  });
 }
 
 /** Escape takes back what has been typed into a box since it has the focus. */
