@@ -13,7 +13,7 @@ import msgspec
 from anew.backoff import Policy, find_preset
 from anew.backoff.fields import fields_of
 from anew.backoff.form import json_object
-from anew.backoff.kinds import Kind
+from anew.backoff.kinds import Choice, Kind
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
@@ -120,6 +120,10 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
     return card
 
 
+def _unknown(card: Card, own: Mapping[str, str]) -> list[str]:
+    return [name for name in own if name not in {item.name for item in card.controls}]
+
+
 # ---- by name
 
 
@@ -140,8 +144,7 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
             form[name] = kind.write(value)
     card.form, card.policy = form, _build(card, form)
     _add_shared(card, form, own, taken=set(preset.parameters))
-    used = {item.name for item in card.controls}
-    card.unknown = [name for name in own if name not in used]
+    card.unknown = _unknown(card, own)
     if card.policy is not None:
         card.json = compact(card.policy)
     if card.policy is not None and "jitter" in card.form:
@@ -183,23 +186,12 @@ def _add_shared(card: Card, form: dict[str, Any], own: Mapping[str, str], taken:
 
 def _jitter(card: Card, base: Policy, own: Mapping[str, str]) -> dict[str, Any]:
     name = f"{card.key}.jitter"
-    given = own.get(name, "")
     own_name = base.to_json().get("jitter", "none")
     label = own_name if isinstance(own_name, str) else next(iter(own_name))
-    made = Control(
-        name=name,
-        label="jitter",
-        text=given,
-        options=(("", f"its own ({label})"), *((word, word) for word in _SIMPLE_JITTERS)),
-        hint=HINTS["jitter"],
-    )
+    made, chosen = control(Choice(*_SIMPLE_JITTERS), name, own.get(name), "", hint=HINTS["jitter"])
+    made.options = (("", f"its own ({label})"), *made.options)
     card.controls.append(made)
-    if not given:
-        return {}
-    if given not in _SIMPLE_JITTERS:
-        made.error = f"jitter: {given[:60]!r} is not valid; expected one of: {', '.join(_SIMPLE_JITTERS)}"
-        return {}
-    return {"jitter": given}
+    return {"jitter": chosen} if made.said and not made.error else {}
 
 
 # ---- as JSON
@@ -224,7 +216,7 @@ def _read_json(key: str, text: str | None, before: str, own: Mapping[str, str]) 
         return card
     taken = take_apart(policy, key, own)
     card.controls, card.restructured = taken.controls, card.restructured or taken.changed
-    card.unknown = [] if taken.changed else [name for name in own if name not in taken.used]
+    card.unknown = [] if taken.changed else _unknown(card, own)
     card.policy = _build(card, taken.tree) if own else policy
     if card.policy is not None:
         card.json = compact(card.policy)

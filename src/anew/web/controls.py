@@ -177,6 +177,8 @@ def _plain(kind: Kind, text: str, field: str) -> Any:
         return [_plain(kind.kind, part.strip(), field) for part in text.split(",")] if text else []
     if isinstance(kind, Duration) and text.isdecimal():
         return parse_duration_with_unit(text, field)
+    if isinstance(kind, Choice):
+        return text  # "none" is a word like others there
     if text.lower() in ("", "none", "null"):
         return None
     if isinstance(kind, Integer) and re.fullmatch(r"[+-]?[0-9]{1,18}", text):

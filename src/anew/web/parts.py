@@ -9,7 +9,7 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.backoff.curves import CURVES
 from anew.backoff.fields import One, Piece, Tagged, fields_of
-from anew.backoff.kinds import Duration, Kind, ListOf
+from anew.backoff.kinds import Choice, Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
 from anew.web.controls import Control, control
 
@@ -81,13 +81,11 @@ class Taken:
     Attributes:
         controls: One for each value.
         tree: The policy's full JSON with what the controls hold.
-        used: Names of the query that a control has read.
         changed: A curve or a jitter of another kind was chosen, so there are other controls than before.
     """
 
     controls: list[Control] = field(default_factory=list)
     tree: dict[str, Any] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
     changed: bool = False
 
 
@@ -140,32 +138,22 @@ def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: T
         more=_seldom(leaf, kind),
     )
     taken.controls.append(made)
-    taken.used.add(path)
     return kind.write(found)
 
 
 def _tagged(kind: Tagged, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
     pieces, starts = (CURVES, CURVE_STARTS) if kind.noun == "a curve" else (JITTERS, JITTER_STARTS)
-    chosen = given.get(path, value.name)
-    error = ""
-    if chosen not in pieces:
-        error = f"{_label(path)}: {chosen[:60]!r} is not valid; expected one of: {', '.join(pieces)}"
-        chosen = value.name
+    leaf = path.rpartition(".")[2]
+    made, chosen = control(
+        Choice(*pieces), path, given.get(path), value.name, label=_label(path), hint=HINTS.get(leaf, "")
+    )
     if chosen != value.name:
         value = kind.read({chosen: starts[chosen]}, path)
         taken.changed = True
-    taken.controls.append(
-        Control(
-            name=path,
-            label=_label(path),
-            text=value.name,
-            options=tuple((name, name.replace("_", " ")) for name in pieces),
-            hint=HINTS.get(path.rpartition(".")[2], ""),
-            error=error,
-        )
-    )
-    taken.used.add(path)
-    return {value.name: _piece(value, path, given, taken)}
+    made.text = chosen
+    made.options = tuple((name, name.replace("_", " ")) for name in pieces)
+    taken.controls.append(made)
+    return {chosen: _piece(value, path, given, taken)}
 
 
 def _seldom(leaf: str, kind: Kind) -> bool:

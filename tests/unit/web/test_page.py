@@ -83,7 +83,7 @@ def test_hostile_names_stay_text_too() -> None:
         ("a.exponent", "1e999", "expected a number"),
         ("a.limit", "2.5", "expected a whole number"),
         ("a.limit", "-1", "expected a whole number"),
-        ("a.jitter", "lots", "expected one of: none, full"),
+        ("a.jitter", "lots", "expected one of none, full"),
         ("jobs", "0", "expected a whole number from 1 to 100000"),
         ("jobs", "100001", "expected a whole number from 1 to 100000"),
         ("jobs", "9" * 400, "expected a whole number"),
