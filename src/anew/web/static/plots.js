@@ -6,13 +6,15 @@ import { duration, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
 const shown = new Map();
+const EDGE = { show: true, stroke: () => colour("edge"), width: 1 };
 
 /** Draws the waits before each retry: a line for the mean wait, a band from the earliest to the latest. */
 export function drawCurves(data) {
   const lines = data.curves.filter((line) => line.middle.length);
   const most = Math.max(1, ...lines.map((line) => line.middle.length));
-  const x = Array.from({ length: most }, (_, place) => place + 1);
-  const long = (values) => x.map((_, place) => values[place] ?? null);
+  // A single wait has no width: it is drawn as if it went on for a while.
+  const x = most === 1 ? [0.94, 1.06] : Array.from({ length: most }, (_, place) => place + 1);
+  const long = (values) => x.map((_, place) => values[most === 1 ? 0 : place] ?? null);
   const series = [{}], bands = [], columns = [x];
   for (const line of lines) {
     const own = colour(line.key);
@@ -26,11 +28,11 @@ export function drawCurves(data) {
   const room = openRoom("curve", lines);
   if (room === null) return;
   draw("curve", room, data, {
-    series, bands, columns, keys: lines, lines, ranges: most === 1 ? lines : [], right: 26,
+    series, bands, columns, keys: lines, lines, right: 26,
     scales: { x: { time: false, range: [0.5, most + 0.5] }, y: yScale(data.log, columns.slice(1)) },
-    axes: [{ ...axis("retry"), border: { show: true, stroke: () => colour("edge"), width: 1 }, incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log)],
-    read: (place) => `Retry ${x[place]}. ` + lines.map((line) =>
-      `${line.label}: ${waits(line, place)}`).join(" · "),
+    axes: [{ ...axis("retry"), border: EDGE, incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log, "y")],
+    read: (place) => `Retry ${Math.round(x[place])}. ` + lines.map((line) =>
+      `${line.label}: ${waits(line, most === 1 ? 0 : place)}`).join(" · "),
   });
 }
 
@@ -50,7 +52,7 @@ export function drawHerds(data) {
       title: `${herd.label}: ${as} over the time since the first failure, coloured by retry number`,
       outage: data.load.outage, series: [{}, {}], columns: [[0, data.span[1]], [null, null]],
       scales: { x: timeScale(data.log, data.edges, data.span[0]), y },
-      axes: [durationAxisX("time since the first failure", data.log), endsAxis({ dots: "job", heat: "retry", lines: "calls" }[as])],
+      axes: [durationAxis("time since the first failure", data.log, "x"), endsAxis({ dots: "job", heat: "retry", lines: "calls" }[as])],
       paint: (plot) => paint(plot, herd, as, { edges: data.edges, most }),
     });
   });
@@ -73,7 +75,7 @@ export function drawLoad(data) {
     ],
     columns: [edges, ...[line.means, line.line, ...(line.served ? [line.served] : [])].map(closed)],
     scales: { x: timeScale(data.log, edges, data.span[0]), y },
-    axes: [durationAxisX("time since the first failure", data.log), numberAxis("calls a second", data.log)],
+    axes: [durationAxis("time since the first failure", data.log, "x"), numberAxis("calls a second", data.log)],
     read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${rate(line, at, edges)}`,
   }));
 }
@@ -93,15 +95,13 @@ function waits(line, place) {
   return `${between(low, high)}${mean}, nominal ${duration(line.nominal[place])}`;
 }
 
-/** Shades the outage, and the range of a wait that has no other. */
-function ground(plot, { outage, ranges = [] }) {
+/** Shades the outage. */
+function ground(plot, { outage }) {
   const { ctx, bbox } = plot;
+  if (!outage) return;
   ctx.save();
-  if (outage) {
-    ctx.fillStyle = colour("outage");
-    ctx.fillRect(bbox.left, bbox.top, end(plot, outage) - bbox.left, bbox.height);
-  }
-  for (const [place, line] of ranges.entries()) bar(plot, line, place - (ranges.length - 1) / 2);
+  ctx.fillStyle = colour("outage");
+  ctx.fillRect(bbox.left, bbox.top, end(plot, outage) - bbox.left, bbox.height);
   ctx.restore();
 }
 
@@ -143,18 +143,6 @@ function written(ctx, text, x, y) {
   ctx.fillText(text, x, y);
 }
 
-/** Draws the range of a single wait, which is no band, and a line for the mean one; beside those of others. */
-function bar(plot, line, aside) {
-  const wide = 36 * devicePixelRatio, left = plot.valToPos(1, "x", true) + (aside - 0.4) * wide;
-  const ground = plot.scales.y.min;
-  const [low, middle, high] = [line.earliest, line.middle, line.latest].map((values) =>
-    plot.valToPos(Math.max(values[0] ?? ground, ground), "y", true));
-  plot.ctx.fillStyle = faint(colour(line.key), 0.25);
-  plot.ctx.fillRect(left, high, 0.8 * wide, low - high);
-  plot.ctx.fillStyle = colour(line.key);
-  plot.ctx.fillRect(left, middle - devicePixelRatio, 0.8 * wide, 2 * devicePixelRatio);
-}
-
 /** Draws how one retry's waits are spread. */
 export function drawWaits(data) {
   const { edges, lines, log } = data.waits;
@@ -165,7 +153,7 @@ export function drawWaits(data) {
     steps: true, sync: "waits",
     series: [{}, filled(line, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
     scales: { x: timeScale(log, edges, edges[1]), y },
-    axes: [durationAxisX(`wait before retry ${data.retry}`, log), numberAxis("% of the jobs", false)],
+    axes: [durationAxis(`wait before retry ${data.retry}`, log, "x"), numberAxis("% of the jobs", false)],
     read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
   }));
 }
@@ -282,12 +270,12 @@ function ends(plot, { lines = [] }) {
     const stride = Math.ceil(line.middle.length / 25);
     ctx.save();
     ctx.fillStyle = colour(line.key);
-    values.forEach((value, retry) => {
-      if (value === null || (at - retry) % stride) return;
-      shape(ctx, line.key, plot.valToPos(retry + 1, "x", true), plot.valToPos(value, "y", true), 4 * ratio);
+    values.forEach((value, place) => {
+      if (value === null || (at - place) % stride) return;
+      shape(ctx, line.key, plot.valToPos(plot.data[0][place], "x", true), plot.valToPos(value, "y", true), 4 * ratio);
     });
     ctx.restore();
-    return { line, x: plot.valToPos(at + 1, "x", true), y: plot.valToPos(values[at], "y", true) };
+    return { line, x: plot.valToPos(plot.data[0][at], "x", true), y: plot.valToPos(values[at], "y", true) };
   }).sort((a, b) => a.y - b.y);
   ctx.save();
   ctx.font = `bold ${12 * ratio}px system-ui, sans-serif`;
@@ -378,17 +366,15 @@ function axis(name) {
   };
 }
 
-function durationAxis(name, log) {
+/** Gives an axis of durations, along `x` or up `y`. */
+function durationAxis(name, log, key) {
+  const across = key === "x", apart = across ? (log ? 64 : 96) : 30;
   return {
-    ...axis(name), size: 56, splits: (plot, _, low, high) => ticksFrom(durationTicks, plot, "y", low, high, log, plot.bbox.height / devicePixelRatio / 30),
-    values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
-  };
-}
-
-function durationAxisX(name, log) {
-  return {
-    ...axis(name), border: { show: true, stroke: () => colour("edge"), width: 1 },
-    splits: (plot, _, low, high) => ticksFrom(durationTicks, plot, "x", low, high, log, plot.bbox.width / devicePixelRatio / (log ? 64 : 96)),
+    ...axis(name), ...(across ? { border: EDGE } : { size: 56 }),
+    splits: (plot, _, low, high) => {
+      const room = plot.bbox[across ? "width" : "height"] / devicePixelRatio / apart;
+      return ticksFrom(durationTicks, plot, key, low, high, log, room);
+    },
     values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
   };
 }
