@@ -28,12 +28,10 @@ class Asset:
     Attributes:
         body: Its bytes.
         content_type: Media type.
-        etag: Quoted hash.
     """
 
     body: bytes
     content_type: bytes
-    etag: bytes
 
 
 class Assets:
@@ -69,12 +67,7 @@ def _read() -> dict[str, Asset]:
     package = files("anew.web")
     folders = [package / "static", *(folder for folder in (package / "vendor").iterdir() if folder.is_dir())]
     read = {item.name: item.read_bytes() for folder in folders for item in folder.iterdir() if item.is_file()}
-    return {name: _asset(name, body) for name, body in read.items() if _ending(name) in TYPES}
-
-
-def _asset(name: str, body: bytes) -> Asset:
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
-    return Asset(body, TYPES[_ending(name)], etag)
+    return {name: Asset(body, TYPES[_ending(name)]) for name, body in read.items() if _ending(name) in TYPES}
 
 
 def _ending(name: str) -> str:
