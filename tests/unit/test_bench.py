@@ -1,12 +1,13 @@
 """The bench: its arguments, its arithmetic, and one short run against the real server."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import lab, tasks
+from bench import fwp, lab, tasks
 from bench.__main__ import main, parser
 from bench.figures import latencies, median_row, percentile, ratio
 from bench.http1 import TakeStream, job_id, request
@@ -149,6 +150,36 @@ def test_quick_runs_of_the_other_loads(tmp_path: Path, capsys: pytest.CaptureFix
     assert told["rates"]["fail"]["anew"]["jobs"] == 5_000
     assert told["rates"]["cycle"]["anew"]["jobs"] == 4_000
     assert told["takers"]["2,000 takers"]["anew"]["jobs"] == 4_000
+
+
+def test_loads_over_the_work_protocol_are_measured_beside_a_peer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The loader is a stand-in that greets the server and says a rate; the servers are real."""
+    loader = tmp_path / "loader"
+    loader.write_text(
+        f"#!{sys.executable}\n"
+        "import socket, sys\n"
+        "host, port = sys.argv[sys.argv.index('-addr') + 1].split(':')\n"
+        "assert socket.create_connection((host, int(port))).recv(3) == b'+HI'\n"
+        "print('fwp cycle conns=1 jobs=5 0.01s 500 jobs/s p50=1ms')\n"
+    )
+    loader.chmod(0o700)
+    line = ["--loader", str(loader), "--rounds", "1", "--only", "c1,push", "--work-dir", str(tmp_path)]
+    fwp.main(line)
+    rows = capsys.readouterr().out.splitlines()[-2:]
+    assert [row.split(" | ")[:4] for row in rows] == [
+        ["| PUSH + FETCH + ACK, 1 connection", "500", "", "-"],
+        ["| PUSH, 50 connections", "500", "", "-"],
+    ]
+    both = {"c10": {"anew": fwp.Measured(900, 50.4), "faktory": fwp.Measured(600, 200)}}
+    assert fwp.table(both).splitlines()[-1] == "| 10 connections | 900 | 600 | 1.50 | 50 / 200 |"
+
+
+def test_an_unknown_load_over_the_work_protocol_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        fwp.main(["--loader", "x", "--only", "c1,test-load"])
+    assert "--only test-load: expected some of c1, c10" in capsys.readouterr().err
 
 
 def test_the_labs_bench_measures_every_load(capsys: pytest.CaptureFixture[str]) -> None:
