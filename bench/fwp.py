@@ -12,7 +12,6 @@ import argparse
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from statistics import median
 from bench import report
 from bench.__main__ import WORK_DIR, positive
 from bench.figures import ratio
-from bench.servers import OURS, START_S, STOP_S, tree_cpu_s
+from bench.servers import OURS, START_S, end, tree_cpu_s
 
 WARM_JOBS = 2_000
 LOAD_S = 300
@@ -96,13 +95,7 @@ class FwpServer:
 
     def stop(self) -> None:
         """End it, by force if it lingers, and remove its directory."""
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self._root, ignore_errors=True)
+        end(self.process, self._root)
 
 
 def _free_port() -> int:
@@ -210,7 +203,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     args.work_dir.mkdir(parents=True, exist_ok=True)
     try:
         found = run(args)
-    except RuntimeError as error:
+    except (
+        RuntimeError,
+        OSError,
+        subprocess.TimeoutExpired,
+    ) as error:  # a program is not there, or does not end
         raise SystemExit(f"bench.fwp: {error}") from error
     print(f"{report.machine(args.work_dir)}\n\n{table(found)}")
 

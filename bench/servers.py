@@ -78,27 +78,35 @@ class Server:
 
     def usage(self) -> Usage:
         """Read the process's figures from /proc."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         rss = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return Usage((int(fields[11]) + int(fields[12])) / _TICKS, int(rss[1]) / 1024 if rss else 0.0)
+        return Usage(_cpu_s(self._process.pid), int(rss[1]) / 1024 if rss else 0.0)
 
     def stop(self) -> None:
         """End the process, by force if it lingers, and remove its directory."""
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._root, ignore_errors=True)
+        end(self._process, self._root)
+
+
+def end(process: subprocess.Popen[bytes], root: Path) -> None:
+    """End a server's process, by force if it lingers, and remove its directory."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def tree_cpu_s(pid: int) -> float:
     """Add up the seconds of CPU of a process and of its children that run."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS + sum(tree_cpu_s(int(child)) for child in children)
+    return _cpu_s(pid) + sum(tree_cpu_s(int(child)) for child in children)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _port(line: bytes, api: str) -> int:

@@ -176,6 +176,12 @@ def test_loads_over_the_work_protocol_are_measured_beside_a_peer(
     assert fwp.table(both).splitlines()[-1] == "| 10 connections | 900 | 600 | 1.50 | 50 / 200 |"
 
 
+def test_a_loader_that_is_not_there_is_named(tmp_path: Path) -> None:
+    line = ["--loader", str(tmp_path / "none"), "--rounds", "1", "--only", "c1", "--work-dir", str(tmp_path)]
+    with pytest.raises(SystemExit, match=r"bench\.fwp: .*none"):
+        fwp.main(line)
+
+
 def test_an_unknown_load_over_the_work_protocol_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         fwp.main(["--loader", "x", "--only", "c1,test-load"])

@@ -40,7 +40,7 @@ class Arrivals:
         occupy: Writes who has the slots of those that come in flight.
 
     Attributes:
-        newest: The largest key of a row, of those that are there and those that were since it was told so.
+        newest: The largest key that was stored; the store sets it where it reads the rows anew.
     """
 
     def __init__(

@@ -421,8 +421,8 @@ class SqliteStore:
         self._written_failure = self.identity.last_failure
         self._execute(sql("write_meta"), ("last_failure", self._written_failure))
 
-    def _go(self, keys: Sequence[int]) -> None:
-        """Note that rows go: the largest number is nowhere else, where its row is among them."""
+    def _note_removed(self, keys: Sequence[int]) -> None:
+        """Note that rows are removed: with the newest, no row says any more which key was given out last."""
         self._uncovered = self._uncovered or max(keys, default=0) >= self._arrivals.newest
 
     def stage(
@@ -457,7 +457,7 @@ class SqliteStore:
     def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
         done: list[int] = []
-        self._go(keys)
+        self._note_removed(keys)
         others = ~(Hook.ONCE if members is None else Hook.ONCE | Hook.MEMBER)
         for part in in_lists(keys):
             rows = self._execute(sql("finish", len(part)), (others, *part)).fetchall()
@@ -579,7 +579,7 @@ class SqliteStore:
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in any state with all that belongs to them; give the keys that were there."""
         deleted: list[int] = []
-        self._go(keys)
+        self._note_removed(keys)
         for part in in_lists(keys):
             rows = self._execute(sql("delete", len(part)), part).fetchall()
             found = [row[0] for row in rows]
