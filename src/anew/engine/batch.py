@@ -551,6 +551,8 @@ class Batch:
             corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)
+            if self._hooks is None:  # nothing that was taken is tied to anything
+                return
             # Slots are free again, a callback may have come, or a key's next jobs.
             found = self.end_expired() + self.unblock()
             if not found:

@@ -175,10 +175,8 @@ class Engine:
             fires = self._cron_at is not None and self._cron_at <= batch.now and not batch.full
             groups, durable = _grouped(ops)
             changed_by_others = self.store.begin(synced=fires or durable)
-            batch.now = (
-                self.clock.now()
-            )  # `begin` may have waited: what others did meanwhile must not lie in the future
             if changed_by_others:
+                batch.now = self.clock.now()  # what they did must not lie in the future
                 self._look_again()
             if self.store.limits:
                 self.store.pass_time(batch.now)
@@ -192,7 +190,8 @@ class Engine:
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             _run(groups, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)
-            self._fetch(groups.get("fetch", ()), batch, answers)
+            if (fetches := groups.get("fetch", ())) or self.fetches.waiting():
+                self._fetch(fetches, batch, answers)
             batch.take()
             batch.write_hooks()
             if batch.due_changed:
@@ -252,8 +251,6 @@ class Engine:
 
     def _fetch(self, fetches: Sequence[Fetch], batch: Batch, answers: Answers) -> None:
         """Reserve jobs for those that fetch one; before takers that keep a connection, because these wait for one job alone."""
-        if not fetches and not self.fetches.waiting():
-            return
         batch.unblock()
         corrupt: dict[int, str] = {}
         given = self.fetches.run(fetches, batch.now, corrupt, batch.admit)

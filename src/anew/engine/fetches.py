@@ -127,6 +127,8 @@ class Fetches:
             if full or not (found.jobs or found.corrupt):  # else nothing is there, whatever a counter says
                 self.unfinished = full
                 break
+            if not hungry and not self._waits:
+                break
         for fetch in hungry:
             self._wait(fetch)
         return given

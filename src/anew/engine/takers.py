@@ -266,6 +266,8 @@ class Dispatcher:
             By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
         """
         corrupt: dict[int, str] = {}
+        if not self.takers and not self.holders:
+            return corrupt
         self._turned_away = 0
         if self.checks() and not 0 <= now - self._checked_at < CHECK_MS:
             self._check_holds(now)

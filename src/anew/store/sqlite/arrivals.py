@@ -74,12 +74,15 @@ class Arrivals:
                 rich.append(rich_values(key, job, now))
             if not staged and len(job.payload) > INLINE_BYTES:
                 self._payloads.insert(key, job.payload)
-        write_rows(self._execute, "insert_plain", plain)
-        write_rows(self._execute, "insert_rich", rich)
-        write_rows(self._execute, "insert_pushed", pushed)
-        if hooked:
-            write_rows(self._execute, "insert_hooked", hooked)
-            pushed += hooked
+        for statement, some in (
+            ("insert_plain", plain),
+            ("insert_rich", rich),
+            ("insert_pushed", pushed),
+            ("insert_hooked", hooked),
+        ):
+            if some:
+                write_rows(self._execute, statement, some)
+        pushed += hooked
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain

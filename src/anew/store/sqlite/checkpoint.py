@@ -99,13 +99,14 @@ class Log:
 
     Attributes:
         thread: Copies beside the writer; None leaves all of it to the writer.
-        can_sync: Whether `sync` may be called.
+        can_sync: Whether `sync` may be called; where not, SQLite syncs in each commit.
+        is_synced: Nobody has written since the last `sync`; the store says so of other processes.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.thread: Checkpointer | None = None
-        self.can_sync = False
+        self.can_sync = self.is_synced = False
         self._fd = -1
         self._pages = 0
         self._mark = opening.CHECKPOINT_PAGES
@@ -153,8 +154,14 @@ class Log:
             self.can_sync = True
 
     def sync(self) -> None:
-        """Make everything last that is in the log."""
-        os.fdatasync(self._fd)
+        """Make everything last that is in the log.
+
+        Raises:
+            OSError: It failed.
+        """
+        if not self.is_synced:
+            os.fdatasync(self._fd)
+            self.is_synced = True
 
     def stop(self) -> None:
         """Copy nothing more."""
@@ -172,4 +179,5 @@ class Log:
     def _note(self, connection: apsw.Connection, schema: str, pages: int) -> int:
         """Note the log's length, as SQLite reports it after each commit."""
         self._pages = pages
+        self.is_synced = False
         return 0

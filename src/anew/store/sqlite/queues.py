@@ -185,8 +185,9 @@ class Queues:
 
     def move(self, counted: Mapping[str, int], before: int | None, after: int | None) -> None:
         """Count so many jobs of some queues out of the state with one code and into that with another; None: from or to nowhere."""
-        self.read(counted)
         known, changed, limits = self._known, self._changed, self.slots.limits
+        if not counted.keys() <= known.keys():
+            self.read(counted)
         out, into = _AT.get(before), _AT.get(after)
         for name, n in counted.items():
             queue = changed[name] = known[name]

@@ -26,14 +26,14 @@ class Slots:
         execute: Runs a statement on the writer's connection, with its own cursor for each.
 
     Attributes:
-        limits: By queue; other queues have none.
+        limits: By queue; other queues have none. It stays one and the same mapping.
         over: Queues of which the time of a slot has run out, and for which somebody may wait.
     """
 
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
         self._text: str | None = None
-        self.limits: Mapping[str, Throttle] = {}
+        self.limits: dict[str, Throttle] = {}
         self.over: set[str] = set()
         self._now = 0
         self._in_use: dict[str, dict[str, int]] = {}
@@ -42,20 +42,24 @@ class Slots:
         self._ends: dict[str, int] = {}
         self._buckets: dict[str, Bucket] = {}
 
-    def believe(self, text: str | None) -> Mapping[str, Throttle]:
-        """Have the limits that are stored; give them."""
+    def believe(self, text: str | None) -> None:
+        """Have the limits that are stored."""
         self.forget()
         if text != self._text:
-            self._text = text
-            self.limits = {} if text is None else _LIMITS.decode(text)
-        return self.limits
+            self._have(text)
 
     def set(self, limits: Mapping[str, Throttle]) -> str:
         """Have other limits; give what is to be stored of them."""
         self.forget()
-        self.limits = dict(limits)
-        self._text = msgspec.json.encode(self.limits).decode()
-        return self._text
+        text = msgspec.json.encode(limits).decode()
+        self._have(text)
+        return text
+
+    def _have(self, text: str | None) -> None:
+        self._text = text
+        self.limits.clear()
+        if text is not None:
+            self.limits.update(_LIMITS.decode(text))
 
     def forget(self) -> None:
         """Believe the rows again."""

@@ -105,11 +105,9 @@ class SqliteStore:
         # The last record says why a job is dead.
         self._keep = (keep_first, max(keep_last, 1) if keep_first or keep_last else 0)
         self._relaxed = relaxed
-        self._synced = True
         self._abandoned = self._forked = False
         self._uncovered = False
-        # Another process writes too; what it has written may not be on the disk yet; this transaction ends with a sync of its own.
-        self._is_crowded = self._is_unsure = self._owes_sync = False
+        self._owes_sync = False  # what this transaction answers rests on the disk
         self._version = self._noted = -1
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
@@ -176,6 +174,7 @@ class SqliteStore:
         self._arrivals = Arrivals(self._execute, self._queues, self._payloads, self._records, takes.occupy)
         self.insert, self.insert_plain = self._arrivals.insert, self._arrivals.insert_plain
         self.insert_moved = self._arrivals.insert_moved
+        self.limits: Mapping[str, Throttle] = self._queues.slots.limits
         self._queues.slots.believe(self._read_numbers())
         self.count_outcomes = self._records.count_outcomes
         self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
@@ -193,6 +192,8 @@ class SqliteStore:
         self._execute("COMMIT")
         self._connection.set_busy_timeout(0)  # from now on somebody else's lock is told at once
         self._log.keep_open(self._path)
+        if self._relaxed or self._log.can_sync:
+            self._connection.pragma("synchronous", "normal")
         self._note_version()
         self._sharing.leave()
 
@@ -208,17 +209,14 @@ class SqliteStore:
             if not self._sharing.enter():
                 self._sharing.locked = False
                 raise StoreBusy("another process is writing to the store")
-            synced = synced and not self._relaxed
-            self._sync_in_turn(synced and not self._is_crowded)
             self._execute("BEGIN IMMEDIATE")
             self._sharing.locked = False
             changed = bool(self._connection.data_version() != self._version)
             if changed:
                 self._note_version()
                 self._forget()
-            self._is_crowded = changed and self._log.can_sync
-            self._is_unsure = self._is_unsure or self._is_crowded
-            self._owes_sync = synced and (self._is_unsure or not self._synced)
+                self._log.is_synced = False
+            self._owes_sync = synced and self._log.can_sync and not self._relaxed
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True
             self._sharing.leave()
@@ -229,12 +227,6 @@ class SqliteStore:
             self.rollback()
             raise
         return changed
-
-    def _sync_in_turn(self, wanted: bool) -> None:
-        """Have SQLite sync inside of COMMIT, or not."""
-        if wanted is not self._synced:
-            self._execute("PRAGMA synchronous = full" if wanted else "PRAGMA synchronous = normal")
-            self._synced = wanted
 
     def is_open(self) -> bool:
         """Tell whether a transaction is open."""
@@ -263,22 +255,22 @@ class SqliteStore:
         self._sharing.leave()
         if made_ready and self._sharing.presence is not None:
             self._sharing.presence.poke()
-        self._sync_late()
+        if self._owes_sync:
+            self._sync()
         return made_ready
 
-    def _sync_late(self) -> None:
+    def _sync(self) -> None:
         """Sync what was committed, and what others had written before it, while others have their turn.
 
         Raises:
             StoreFailed: It failed, also for whoever syncs the log after this: Linux reports it to every descriptor that was open.
         """
-        if self._owes_sync:
-            try:
-                self._log.sync()
-            except OSError as error:
-                self._owes_sync = False
-                raise _failed(error) from error
-            self._owes_sync = self._is_unsure = False
+        try:
+            self._log.sync()
+        except OSError as error:
+            self._owes_sync = False
+            raise _failed(error) from error
+        self._owes_sync = False
 
     def rollback(self) -> None:
         """Undo the transaction; what is cached of the rows is read again."""
@@ -288,7 +280,8 @@ class SqliteStore:
             self._version = self._connection.data_version()
         self._forget()
         self._sharing.leave()
-        self._sync_late()  # it had been committed when Ctrl-C came
+        if self._owes_sync:
+            self._sync()  # it had been committed when Ctrl-C came
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long, for whoever is refused for it."""
@@ -354,11 +347,6 @@ class SqliteStore:
     def staging(self) -> SqliteStore:
         """How long payloads are written ahead."""
         return self
-
-    @property
-    def limits(self) -> Mapping[str, Throttle]:
-        """The limits of queues; other queues have none."""
-        return self._queues.slots.limits
 
     @property
     def hooks(self) -> SqliteHooks:
