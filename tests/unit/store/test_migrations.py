@@ -24,6 +24,7 @@ RELEASED = {
     5: "a6b17022bbe380c258ab269ba0ad5bfc0d5ca1de8f585bda57f662b8c86100d6",
     6: "47b41138bc6e2575e28213bdbbfbb6593636f12312ffc228a027ef0e27dd1a78",
     7: "d5706efe27e76cf11971b1a2bfec1e28064ec0486c9e6b8481fc5e786da751ae",
+    8: "a7cc9575385a117c2d9693c74017c26dce9183af4ac7898fef632b0a42a7a93b",
 }
 """SHA-256 of each step's text; a step is final once a release has it, because stores exist that took it."""
 

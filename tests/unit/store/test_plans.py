@@ -186,6 +186,8 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 
 
 SEARCHES = {
+    "read_queues": "queue_name",
+    "drop_queues": "queue_name",
     "select_ready": "job_ready",
     "select_first_reserved": "job_ready",
     "ready_heads": "job_ready",
@@ -260,7 +262,7 @@ BY_KEY = [
     "keep_results",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
+    "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
     "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",

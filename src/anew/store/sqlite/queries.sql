@@ -178,7 +178,7 @@ ORDER BY head_priority, head_id LIMIT ?;
 
 -- name: read_queues
 -- What is derived of some queues.
-SELECT name, @counters, listed, paused, head_priority, head_id FROM queue WHERE name IN (@marks);
+SELECT name, @counters, listed, paused, head_priority, head_id FROM queue INDEXED BY queue_name WHERE name IN (@marks);
 
 -- name: read_counters
 -- All counters.
@@ -200,7 +200,7 @@ INSERT INTO queue (name, listed, paused) VALUES @rows(3) ON CONFLICT (name) DO U
 
 -- name: drop_queues
 -- Queues that have no job any more.
-DELETE FROM queue WHERE name IN (@marks);
+DELETE FROM queue INDEXED BY queue_name WHERE name IN (@marks);
 
 -- name: listed_queues
 -- Queues that stay listed without a job.
@@ -456,7 +456,7 @@ SELECT id, CAST(queue AS BLOB), CAST(type AS BLOB) FROM job;
 UPDATE job SET queue = ?, type = ?, state = 35 WHERE id = ?;
 
 -- name: queue_texts
-SELECT CAST(name AS BLOB) FROM queue;
+SELECT CAST(name AS BLOB) FROM queue NOT INDEXED;
 
 -- name: drop_queue_text
 DELETE FROM queue WHERE CAST(name AS BLOB) = ?;
