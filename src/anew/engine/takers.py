@@ -277,7 +277,7 @@ class Dispatcher:
         self._unfinished = []
         left = BATCH_BYTES
         while left > 0:
-            fresh = self._wake(fresh)
+            fresh = self._wake(fresh) if self._waiting else []
             if not self._turns or self._free_places() <= 0:
                 return corrupt
             before = len(self.holders) + len(corrupt) + self._turned_away
@@ -446,28 +446,30 @@ class Dispatcher:
         """Split taken jobs evenly among takers of a group, in order; who gets none waits if there was nothing to take."""
         left, at = len(rows), 0
         others = sum([taker.free_slots() for taker in takers])
-        served: list[Taker] = []
+        still_idle: list[Taker] = []
         unserved: list[Taker] = []
         for turn, taker in enumerate(takers):
             free = taker.free_slots()
             others -= free
             share = min(free, max(left - others, -(-left // (len(takers) - turn))))
-            if share:
-                given = rows[at : at + share]
-                keys = [row[0] for row in given]
-                taker.held.update(dict.fromkeys(keys, token))
-                self.holders.update(dict.fromkeys(keys, taker))
-                deliveries.append((taker, given))
-                served.append(taker)
-                at += share
-                left -= share
-            else:
+            if not share:
                 unserved.append(taker)
+                continue
+            given = rows[at : at + share]
+            for row in given:
+                taker.held[row[0]] = token
+                self.holders[row[0]] = taker
+            deliveries.append((taker, given))
+            if share < free:
+                still_idle.append(taker)
+            at += share
+            left -= share
         if nothing:
             self._let_wait(group, unserved)
-            unserved = []
-        # Whoever went away empty has its turn before those served.
-        group.idle.update(dict.fromkeys([*unserved, *(taker for taker in served if taker.free_slots() > 0)]))
+        elif unserved:  # they have their turn before those served
+            group.idle.update(dict.fromkeys(unserved))
+        if still_idle:
+            group.idle.update(dict.fromkeys(still_idle))
         if group.idle:
             self._turns[group] = None
 
@@ -506,8 +508,9 @@ class Dispatcher:
         ready = [(queue, jobs) for queue in fresh if (jobs := self._store.takeable(queue)) > 0]
         for queue, jobs in ready:
             for name in (queue, None):
-                # Nobody looks at these queues again when there is a free place: so all are woken who could take from them.
-                self._wake_listed(name, len(self.takers) if blocked else jobs)
+                if name in self._lists:
+                    # Nobody looks at these queues again when there is a free place: so all are woken who could take from them.
+                    self._wake_listed(name, len(self.takers) if blocked else jobs)
         return [queue for queue, _ in ready]
 
     def _wake_listed(self, queue: str | None, wanted: int) -> None:

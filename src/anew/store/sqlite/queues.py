@@ -212,8 +212,8 @@ class Queues:
             name: The queue.
             worker: By whom, "" for somebody without an id; None: by all workers together.
         """
-        queue = self._get(name)
-        ready = queue.in_line()
+        queue = self._known.get(name) or self._get(name)
+        ready = 0 if queue.flags[1] else queue.jobs[_READY_AT]
         if ready <= 0 or name not in self.slots.limits:
             return ready
         return self.slots.free(name, ready, queue.jobs[_IN_FLIGHT_AT], worker)

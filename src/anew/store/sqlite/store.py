@@ -151,6 +151,10 @@ class SqliteStore:
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
         self._queues = Queues(self._connection.execute, self._connection.cursor().execute)
+        self.takeable, self.any_ready = self._queues.takeable, self._queues.any_ready
+        self.ready_among, self.fresh_ready = self._queues.ready_among, self._queues.touched_ready
+        self.pause, self.unlist = self._queues.pause, self._queues.unlist
+        self.list_queues = self._queues.list_names
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
@@ -676,34 +680,6 @@ class SqliteStore:
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
         return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
-
-    def takeable(self, queue: str, worker: str | None = None) -> int:
-        """Tell how many jobs of a queue may be taken."""
-        return self._queues.takeable(queue, worker)
-
-    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
-        """Have known queues, some or all, hand out nothing, or again what they have; see `Store.pause`."""
-        self._queues.pause(queues, paused)
-
-    def unlist(self, queues: Collection[str] | None) -> None:
-        """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
-        self._queues.unlist(queues)
-
-    def list_queues(self, queues: Iterable[str]) -> None:
-        """Have queues stay listed when they have no job."""
-        self._queues.list_names(queues)
-
-    def any_ready(self) -> bool:
-        """Tell whether any job is ready."""
-        return self._queues.any_ready()
-
-    def ready_among(self, queues: Collection[str]) -> list[str]:
-        """Of some queues, give those that have ready jobs; costs no more than there are of either."""
-        return self._queues.ready_among(queues)
-
-    def fresh_ready(self) -> list[str]:
-        """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
-        return self._queues.touched_ready()
 
     def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
