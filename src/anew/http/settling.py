@@ -235,7 +235,7 @@ def _reading(form: Format, piece: bytes, first: int) -> Work[list[_Report]]:
     decoder = _reports_decoder if form is JSON else _packed_reports_decoder
     try:
         return [_judged(report) for report in decoder.decode(piece)]
-    except msgspec.ValidationError:
+    except Unreadable:  # a text in MessagePack may be no UTF-8
         pass
     reports: list[_Report] = []
     for member in members_of(piece, form):
