@@ -21,7 +21,7 @@ from anew.http.long_lists import LONG_LIST, members_of, reading_list
 from anew.http.repacking import repacking
 from anew.http.replies import answering, error_words
 from anew.http.router import Doc, Router
-from anew.http.settling import SHOWN_ID, failed
+from anew.http.settling import SHOWN_ID, failed, length_of, of_one_batch
 from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
 from anew.jobs.codec import U32, At, FailureReport
 from anew.jobs.records import MESSAGE_BYTES, cut_middle
@@ -32,6 +32,9 @@ from anew.units import refused
 MOST_RESULT = 1 << 20
 """Bytes of one job's result."""
 
+
+IN_ONE_BATCH = 500
+"""Reports in one batch, as many as Anew's own workers send at once: some 25 ms if all are failures."""
 
 MAX_PROGRESS = 16 << 10
 """Bytes of a word about progress."""
@@ -193,17 +196,27 @@ class ReportRoutes:
             self._chunks.run(work, answering(request, form, then), len(request.body))
 
     def _settle(self, reports: list[_Read], request: Request, form: Format) -> None:
-        asked = [report for _, report in reports if isinstance(report, Report)]
+        """Hand the reports to the engine, some in each batch; an error of one batch is the answer to all of them.
 
-        def then(answers: list[Any]) -> None:
-            decided = iter(answers)
+        Who sends them again then finds those that were settled no longer in flight, as after an answer that got lost.
+        """
+        left = iter([report for _, report in reports if isinstance(report, Report)])
+        decided: list[Any] = []
+
+        def settle(answers: list[Any]) -> None:
+            decided.extend(answers)
+            some = of_one_batch(left, IN_ONE_BATCH, _length)
+            if some:
+                self._submit(Reports(some, answering(request, form, settle)))
+                return
+            outcomes = iter(decided)
             results = [
-                {"id": job_id} | _result(next(decided) if isinstance(report, Report) else report)
+                {"id": job_id} | _result(next(outcomes) if isinstance(report, Report) else report)
                 for job_id, report in reports
             ]
             form.reply(request, 200, {"results": results})
 
-        self._submit(Reports(asked, answering(request, form, then)))
+        settle([])
 
     def _reading(self, form: Format, piece: bytes, first: int) -> Work[list[_Read]]:
         """Read some reports; one that does not fit is refused by itself."""
@@ -237,6 +250,10 @@ class ReportRoutes:
         verb = report_progress(job_id, body.percent, body.text)
         done = answering(request, form, lambda _: request.reply(204, b"", None))
         self._submit(Call(verb, done, durable=False))
+
+
+def _length(report: Report) -> int:
+    return length_of(report.outcome) + len(report.result or b"")
 
 
 def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:

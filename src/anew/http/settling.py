@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,6 +44,8 @@ IN_ONE_BATCH = 100
 ONE_BATCH_CHARACTERS = 1 << 20
 """Failures of one list in one batch, and what their texts may have together: some 10 ms, so that a list of thousands delays nobody
 else by much more."""
+
+T = TypeVar("T")
 
 
 class Ids(msgspec.Struct, frozen=True):
@@ -170,7 +172,7 @@ class SettleRoutes:
         """Hand the next reports of a list to the engine; answer when there are none left."""
         asked: list[dict[str, Any]] = []
         wanted: list[tuple[int, Failed]] = []
-        while not wanted and (some := _of_one_batch(reports)):
+        while not wanted and (some := of_one_batch(reports, IN_ONE_BATCH, lambda read: length_of(read[1]))):
             for job_id, failure in some:
                 result: dict[str, Any] = {"id": job_id}
                 results.append(result)
@@ -198,16 +200,21 @@ class SettleRoutes:
         self._submit(FailMany(wanted, decided))
 
 
-def _of_one_batch(reports: Iterator[_Report]) -> list[_Report]:
-    some: list[_Report] = []
+def of_one_batch(reports: Iterator[T], most: int, length: Callable[[T], int]) -> list[T]:
+    """Give the next reports of a list that are settled in one batch; `length` gives the characters of one."""
+    some: list[T] = []
     characters = 0
     for report in reports:
         some.append(report)
-        if isinstance(report[1], Failed):
-            characters += len(report[1].message) + len(report[1].backtrace or "")
-        if len(some) == IN_ONE_BATCH or characters > ONE_BATCH_CHARACTERS:
+        characters += length(report)
+        if len(some) == most or characters > ONE_BATCH_CHARACTERS:
             break
     return some
+
+
+def length_of(outcome: object) -> int:
+    """Give the characters of a failure's long texts; 0 for anything else."""
+    return len(outcome.message) + len(outcome.backtrace or "") if isinstance(outcome, Failed) else 0
 
 
 def failed(report: FailureReport) -> Failed:
