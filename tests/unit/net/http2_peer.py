@@ -115,11 +115,11 @@ def as_app(app: App | Callable[[Request], None]) -> App:
     return whole
 
 
-def connection(peer: Any, admission: Admission, limits: WireLimits) -> Http2Connection:
-    """Make a connection of which a peer is the server too; answers are of 2023-11-14 22:13:20."""
+def connection(peer: Any) -> Http2Connection:
+    """Make a connection of which a peer is the server too."""
     blocks = AnswerBlocks()
-    blocks.tick(1_700_000_000_000)
-    return Http2Connection(peer, admission, limits, peer.counters, blocks)
+    blocks.new_date(b"Tue, 14 Nov 2023 22:13:20 GMT")
+    return Http2Connection(peer, peer.admission, blocks)
 
 
 class Peer:
@@ -139,7 +139,8 @@ class Peer:
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
         self.admission = Admission(as_app(app or self.requests.append), self.gate)
-        self.conn = connection(self, self.admission, WireLimits(**limits))
+        self.limits = WireLimits(**limits)
+        self.conn = connection(self)
         config = h2.config.H2Configuration(client_side=True, header_encoding=None)
         self.client = h2.connection.H2Connection(config)
         self.events: list[Any] = []
@@ -219,7 +220,8 @@ class RawPeer:
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
         self.admission = Admission(as_app(app or self.requests.append), self.gate)
-        self.conn = connection(self, self.admission, WireLimits(**limits))
+        self.limits = WireLimits(**limits)
+        self.conn = connection(self)
         self.conn.connection_made(self.transport)
         self.conn.data_received(preface + frame(4, 0, 0))
 
