@@ -27,13 +27,19 @@ def reply_error(request: Request, form: Format, error: errors.AnewError, status:
     form.reply(request, status, error_words(error), _RETRY_AFTER if status in (503, 507) else ())
 
 
-def answering(request: Request, form: Format, then: Callable[[Any], None]) -> Callable[[Any], None]:
+def answering(
+    request: Request,
+    form: Format,
+    then: Callable[[Any], None],
+    refuse: Callable[[Request, Format, errors.AnewError], None] = reply_error,
+) -> Callable[[Any], None]:
     """Wrap what is to be done with a later result, so that the request gets exactly one answer whatever happens.
 
     Args:
         request: Who waits for it.
         form: How errors are written.
         then: Called with the result if it is no error; answers the request.
+        refuse: Answers with an error.
 
     Returns:
         A callback for the engine or the reader.
@@ -41,14 +47,14 @@ def answering(request: Request, form: Format, then: Callable[[Any], None]) -> Ca
 
     def done(result: Any) -> None:
         if isinstance(result, errors.AnewError):
-            reply_error(request, form, result)
+            refuse(request, form, result)
             return
         try:
             then(result)
         except errors.AnewError as error:
-            reply_error(request, form, error)
+            refuse(request, form, error)
         except Exception:
             log.exception("an answer failed")
-            form.error(request, 500, "internal server error")
+            refuse(request, form, errors.InternalError("an answer failed"))
 
     return done

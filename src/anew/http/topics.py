@@ -17,8 +17,9 @@ from anew.engine import Batch, Call
 from anew.engine.ops import Verb
 from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, TooLarge
 from anew.http.api import Context
-from anew.http.formats import Format
+from anew.http.formats import JSON, Format
 from anew.http.query_strings import query_pairs
+from anew.http.replies import answering
 from anew.http.router import Doc, Handler, Router
 from anew.http.turns import Turns
 from anew.jobs.ids import COUNTER_BITS
@@ -72,8 +73,8 @@ LAST_KEY: Final = (1 << 63) - 1
 _number = re.compile(r"[0-9]{1,9}").fullmatch
 
 
-def problem(request: Request, error: AnewError) -> None:
-    """Answer with an error as RFC 9457 has it."""
+def problem(request: Request, form: Format, error: AnewError) -> None:
+    """Answer with an error as RFC 9457 has it, in JSON whatever the format."""
     internal = error.status == 500
     status = (
         422
@@ -124,7 +125,7 @@ class TopicRoutes:
 
     def _do(self, request: Request, verb: Verb, then: Callable[[Any], None], *, writes: bool = True) -> None:
         """Run a verb, and answer."""
-        self._submit(Call(verb, _answering(request, then), durable=writes, waits=writes))
+        self._submit(Call(verb, answering(request, JSON, then, problem), durable=writes, waits=writes))
 
     def _show(
         self,
@@ -225,7 +226,8 @@ class TopicRoutes:
             reply(request, 202, asked.published_view(published, ids))
 
         verb = publish(terms, params[0], messages, text, digest)
-        self._turns.add(params[0], len(messages), len(request.body), verb, _answering(request, then))
+        done = answering(request, JSON, then, problem)
+        self._turns.add(params[0], len(messages), len(request.body), verb, done)
 
     def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a message, with how its deliveries stand."""
@@ -518,21 +520,6 @@ class TopicRoutes:
         )
 
 
-def _answering(request: Request, then: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Give what is called with a verb's result: it answers."""
-
-    def done(result: Any) -> None:
-        if isinstance(result, AnewError):
-            problem(request, result)
-            return
-        try:
-            then(result)
-        except AnewError as error:
-            problem(request, error)
-
-    return done
-
-
 def reply(request: Request, status: int, value: object) -> None:
     """Answer with JSON."""
     request.reply(status, msgspec.json.encode(value))
@@ -552,7 +539,7 @@ def _guarded(handler: Handler) -> Handler:
         try:
             handler(request, form, params)
         except AnewError as error:
-            problem(request, error)
+            problem(request, form, error)
 
     guarded.__doc__ = handler.__doc__
     return guarded
