@@ -17,7 +17,7 @@ from anew.http.api import Context
 from anew.http.bodies import MAX_MEMBER, body_as, decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_u64
-from anew.http.long_lists import LONG_LIST, members_of, reading_list
+from anew.http.long_lists import members_of, read_list, reading_list
 from anew.http.repacking import repacking
 from anew.http.replies import answering, error_words
 from anew.http.router import Doc, Router
@@ -190,10 +190,7 @@ class ReportRoutes:
         def then(reports: list[_Read]) -> None:
             self._settle(reports, request, form)
 
-        if len(request.body) <= LONG_LIST:
-            then(at_once(work))
-        else:
-            self._chunks.run(work, answering(request, form, then), len(request.body))
+        read_list(work, request, form, self._chunks, then)
 
     def _settle(self, reports: list[_Read], request: Request, form: Format) -> None:
         """Hand the reports to the engine, some in each batch; an error of one batch is the answer to all of them.

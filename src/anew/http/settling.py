@@ -15,12 +15,12 @@ from anew.http.bodies import body_as, check_text, decode, malformed, worded
 from anew.http.formats import JSON, MSGPACK, Format, Unreadable, written_in
 from anew.http.jobrules import check_u64
 from anew.http.long_lists import (
-    LONG_LIST,
     check_count,
     enough_to_refuse,
     list_in,
     members_of,
     packed_length,
+    read_list,
     reading_list,
 )
 from anew.http.render import shown_job
@@ -29,7 +29,7 @@ from anew.http.router import Doc, Router
 from anew.jobs import Failed, Job
 from anew.jobs.codec import FailureReport
 from anew.jobs.records import BACKTRACE_BYTES, ERROR_TYPE_BYTES, MESSAGE_BYTES, cut_middle
-from anew.net.chunks import Work, at_once
+from anew.net.chunks import Work
 from anew.net.seam import Kind, Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
@@ -161,10 +161,7 @@ class SettleRoutes:
             self._decide(iter(reports), [], request, form)
 
         work = reading_list(request.body, written, "failures", self._max_bulk, partial(_reading, written))
-        if len(request.body) <= LONG_LIST:
-            then(at_once(work))
-        else:
-            self._chunks.run(work, answering(request, form, then), len(request.body))
+        read_list(work, request, form, self._chunks, then)
 
     def _decide(
         self, reports: Iterator[_Report], results: list[dict[str, Any]], request: Request, form: Format

@@ -10,7 +10,7 @@ import pytest
 
 from anew.engine.reports import Report
 from anew.errors import StoreFailed
-from anew.http import reports
+from anew.http import long_lists, reports
 from anew.http.api import ApiSettings
 from anew.http.formats import JSON
 from anew.http.reports import IN_ONE_BATCH, ReportRoutes
@@ -56,7 +56,7 @@ def successes(count: int) -> list[dict[str, Any]]:
 
 def read_all(engine: Engine, given: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Read a list at once, however long it is."""
-    monkeypatch.setattr(reports, "LONG_LIST", 64 << 20)
+    monkeypatch.setattr(long_lists, "LONG_LIST", 64 << 20)
     return engine.ask(given)
 
 
