@@ -22,6 +22,9 @@ from anew.net.seam import Request
 
 T = TypeVar("T")
 
+NULLS = (b"null", b"\xc0")
+"""Nothing, in JSON and in MessagePack."""
+
 MAX_MEMBER = 65_536
 """Bytes of a member that becomes an object, texts aside; the longest name that is allowed, all escapes, has some 3,000."""
 

@@ -14,7 +14,7 @@ from anew.engine import Batch, Call, verbs
 from anew.engine.bulk import BulkChanges, ChunkChange
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
-from anew.http.bodies import body_as, decode
+from anew.http.bodies import NULLS, body_as, decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
@@ -36,9 +36,6 @@ _ENDED = ("completed", "dead")
 
 MAX_BODY = 64 << 10
 """Bytes of a patch, or of what a redrive wants; a policy is the longest thing in either."""
-
-_NULLS = (b"null", b"\xc0")
-"""Nothing, in JSON and in MessagePack."""
 
 
 class RetentionBody(msgspec.Struct, frozen=True):
@@ -248,7 +245,7 @@ def patch_of(body: PatchBody, written: Format) -> Patch:
 def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
     """Give the policy as it is stored: Zizq's three numbers and Anew's own form share one column."""
     backoff, policy = body.backoff, body.policy
-    given = isinstance(policy, Raw) and bytes(policy) not in _NULLS
+    given = isinstance(policy, Raw) and bytes(policy) not in NULLS
     if isinstance(backoff, Backoff):
         if given:
             raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")

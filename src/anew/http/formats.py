@@ -32,13 +32,6 @@ class Format:
         """Answer with a value."""
         request.reply(status, self.encode(value), self.content_type, extra)
 
-    def error(
-        self, request: Request, status: int, message: str, extra: Headers = (), *, code: str | None = None
-    ) -> None:
-        """Answer with ``{"error": message, "code": code}``; without a code, with the one that the status stands for."""
-        value = {"error": message, "code": codes[status] if code is None else code}
-        request.reply(status, self.encode(value), self.content_type, extra)
-
 
 JSON = Format("JSON", b"application/json", msgspec.json.Encoder(enc_hook=json_hook).encode)
 MSGPACK = Format("MessagePack", b"application/msgpack", msgspec.msgpack.Encoder(enc_hook=msgpack_hook).encode)

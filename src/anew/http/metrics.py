@@ -6,6 +6,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -142,11 +143,8 @@ def labelled(counts: Counts) -> Mapping[tuple[str, str], int]:
 
 def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Metric:
     """Give a histogram; Prometheus wants each bucket to count all below it too."""
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, n in zip((*histogram.bounds, None), histogram.buckets, strict=True):
-        total += n
-        buckets.append(("+Inf" if bound is None else str(bound / divisor), total))
+    bounds = [*(str(bound / divisor) for bound in histogram.bounds), "+Inf"]
+    buckets = list(zip(bounds, accumulate(histogram.buckets), strict=True))
     return HistogramMetricFamily(name, text, buckets, histogram.total / divisor)
 
 
