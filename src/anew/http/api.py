@@ -162,7 +162,7 @@ class Api:
             form = answer_format(request.headers)
             if form is None:
                 if not route.streams:
-                    not_acceptable(request, SUPPORTED)
+                    request.reply(406, not_acceptable(SUPPORTED))
                     return
                 form = JSON
             route.handlers[request.method](request, form, params)
@@ -203,8 +203,7 @@ class Api:
             return _refused(JSON, 400, str(error), shared)
         form = answer_format(headers)
         if route is None and form is None:
-            value = {"error": "not acceptable", "code": codes[406], "supported": SUPPORTED}
-            return Refusal(406, JSON.encode(value), extra=shared)
+            return Refusal(406, not_acceptable(SUPPORTED), extra=shared)
         if route is None:
             return _refused(form or JSON, 404, "not found", shared)
         if method not in route.handlers:

@@ -94,9 +94,9 @@ def reason_of(error: Exception) -> str:
     return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
 
 
-def not_acceptable(request: Request, supported: list[str]) -> None:
-    """Answer 406, always in JSON."""
-    JSON.reply(request, 406, {"error": "not acceptable", "code": codes[406], "supported": supported})
+def not_acceptable(supported: list[str]) -> bytes:
+    """Write the body of a 406, always in JSON."""
+    return JSON.encode({"error": "not acceptable", "code": codes[406], "supported": supported})  # type: ignore[no-any-return]
 
 
 def written_in(request: Request) -> Format | None:

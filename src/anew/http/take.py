@@ -169,7 +169,7 @@ class TakeRoutes:
         """Open a stream."""
         framing = stream_format(request.headers)
         if framing is None:
-            not_acceptable(request, STREAMS)
+            request.reply(406, not_acceptable(STREAMS))
             return
         queues, prefetch = self._wanted(request.query)
         limit = _interruption_limit(request.headers.get(b"interruption-limit"))
