@@ -15,7 +15,7 @@ import msgspec
 from anew.backoff import ALIASES, PRESETS
 from anew.http.batches import NewBatch
 from anew.http.breakers import BreakerQuestion, BreakerTerms, EndedRun, WaitingRun
-from anew.http.changing import PatchBody, Redrive, RetentionBody
+from anew.http.changing import PatchBody, Redrive
 from anew.http.crons import CronEntries, NewCronEntry
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
 from anew.http.render import (
@@ -45,6 +45,7 @@ from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
 from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
+from anew.jobs.patch import RetentionPatch
 
 Schema = dict[str, Any]
 
@@ -61,7 +62,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     Backoff: "Backoff",
     Retention: "Retention",
     PatchBody: "Patch",
-    RetentionBody: "RetentionPatch",
+    RetentionPatch: "RetentionPatch",
     Redrive: "Redrive",
     Ids: "Ids",
     FailureReport: "Failure",
