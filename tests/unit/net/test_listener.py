@@ -622,6 +622,8 @@ def test_the_application_may_end_its_streams_itself(loop: str) -> None:
             client.writer.close()
             await draining
 
+    run(test, loop)
+
 
 def test_a_stream_that_no_application_ends_is_ended_at_once(loop: str) -> None:
     """By a clock that stands still: there is no deadline that could have cut it."""
