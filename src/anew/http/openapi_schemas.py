@@ -29,16 +29,7 @@ from anew.http.render import (
     ShownUnique,
     StoredJob,
 )
-from anew.http.reports import (
-    CancelledReport,
-    FailedReport,
-    GoesOnReport,
-    InterruptedReport,
-    ProgressReport,
-    ReleasedReport,
-    SnoozedReport,
-    SucceededReport,
-)
+from anew.http.reports import REPORTS, ProgressReport
 from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
 from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
@@ -86,13 +77,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     NewRate: "NewRate",
     CronEntries: "CronEntries",
     NewCronEntry: "NewCronEntry",
-    SucceededReport: "SucceededReport",
-    FailedReport: "FailedReport",
-    SnoozedReport: "SnoozedReport",
-    CancelledReport: "CancelledReport",
-    InterruptedReport: "InterruptedReport",
-    ReleasedReport: "ReleasedReport",
-    GoesOnReport: "GoesOnReport",
+    **{kind: kind.__name__ for kind in REPORTS.values()},
     ProgressReport: "Progress",
     BreakerQuestion: "BreakerQuestion",
     BreakerTerms: "BreakerTerms",
@@ -276,7 +261,9 @@ def schemas() -> dict[str, Schema]:
             pending=integer(U64_MAX),
             failed=integer(U64_MAX),
         ),
-        "Reports": record("reports", reports=list_of({"anyOf": [ref(name) for name in _REPORTS]})),
+        "Reports": record(
+            "reports", reports=list_of({"anyOf": [ref(GENERATED[kind]) for kind in REPORTS.values()]})
+        ),
         "ReportResults": record("results", results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
         "QuietStreams": record("streams", streams=integer(U64_MAX)),
         "QueueLimited": record("name limit", name=text(), limit=or_null(_LIMIT)),
@@ -307,10 +294,6 @@ def schemas() -> dict[str, Schema]:
     }
 
 
-_REPORTS = (
-    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport",
-    "GoesOnReport",
-)  # fmt: skip
 _ENDS = {
     "oneOf": [
         {

@@ -12,8 +12,6 @@ from anew.net.seam import Headers, Request
 
 log = logging.getLogger("anew.http")
 
-_RETRY_AFTER: Headers = ((b"retry-after", b"1"),)
-
 
 def error_words(error: errors.AnewError) -> dict[str, str]:
     """Give an error as an answer shows it: its own words, but never those of an internal one."""
@@ -21,10 +19,15 @@ def error_words(error: errors.AnewError) -> dict[str, str]:
     return {"error": message, "code": error.code}
 
 
+def retry_after(status: int) -> Headers:
+    """Give the header that says when to try again, where that may help."""
+    return ((b"retry-after", b"1"),) if status in (503, 507) else ()
+
+
 def reply_error(request: Request, form: Format, error: errors.AnewError, status: int | None = None) -> None:
     """Answer with an error; with another status than its own where a route has one of its own."""
     status = error.status if status is None else status
-    form.reply(request, status, error_words(error), _RETRY_AFTER if status in (503, 507) else ())
+    form.reply(request, status, error_words(error), retry_after(status))
 
 
 def answering(

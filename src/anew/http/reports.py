@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -155,12 +155,8 @@ class _Tag(Struct):
     end: str
 
 
-_KINDS: dict[str, type[Any]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (
-        SucceededReport, FailedReport, SnoozedReport, CancelledReport, InterruptedReport, ReleasedReport, GoesOnReport
-    )
-}  # fmt: skip
+REPORTS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AttemptReport)}
+"""Every kind of report by its `end`."""
 
 _Read = tuple[str | None, Report | AnewError]
 """A report's job, as far as it can be read, and what it says or why it is refused."""
@@ -224,9 +220,9 @@ class ReportRoutes:
                 where = f"reports[{at}]"
                 tag = decode(member, form, _Tag, where=where)
                 job_id = tag.id[:SHOWN_ID]
-                kind = _KINDS.get(tag.end)
+                kind = REPORTS.get(tag.end)
                 if kind is None:
-                    raise refused(f"{where}.end", tag.end, f"one of {', '.join(_KINDS)}")
+                    raise refused(f"{where}.end", tag.end, f"one of {', '.join(REPORTS)}")
                 report = decode(member, form, kind, where=where)
                 check_u64(report.taken_at, "taken_at")
                 reports.append(

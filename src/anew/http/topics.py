@@ -19,7 +19,7 @@ from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, Too
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
 from anew.http.query_strings import query_pairs
-from anew.http.replies import answering
+from anew.http.replies import answering, error_words, retry_after
 from anew.http.router import Doc, Handler, Router
 from anew.http.turns import Turns
 from anew.jobs.ids import COUNTER_BITS
@@ -85,21 +85,19 @@ _number = re.compile(r"[0-9]{1,9}").fullmatch
 
 def problem(request: Request, form: Format, error: AnewError) -> None:
     """Answer with an error as RFC 9457 has it, in JSON whatever the format."""
-    internal = error.status == 500
     status = (
         422
         if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
         else error.status
     )
-    detail = "internal server error" if internal else str(error)[:MOST_TOLD]
+    detail = error_words(error)["error"][:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
     if isinstance(error, InvalidInput) and (error.field or status == 422):
         is_path = error.field and not error.field.startswith("/")
         pointer = "/" + error.field.replace(".", "/") if is_path else error.field
         body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
-    extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
-    request.reply(status, msgspec.json.encode(body), PROBLEM, extra)
+    request.reply(status, msgspec.json.encode(body), PROBLEM, retry_after(status))
 
 
 # -- bodies
