@@ -33,7 +33,7 @@ MOST_RESULT = 1 << 20
 """Bytes of one job's result."""
 
 
-IN_ONE_BATCH = 500
+REPORTS_IN_ONE_BATCH = 500
 """Reports in one batch, as many as Anew's own workers send at once: some 25 ms if all are failures."""
 
 MAX_PROGRESS = 16 << 10
@@ -198,7 +198,7 @@ class ReportRoutes:
 
         def settle(answers: list[Any]) -> None:
             decided.extend(answers)
-            some = of_one_batch(left, IN_ONE_BATCH, _length)
+            some = of_one_batch(left, REPORTS_IN_ONE_BATCH, _length)
             if some:
                 self._submit(Reports(some, answering(request, form, settle)))
                 return

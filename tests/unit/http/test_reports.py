@@ -13,7 +13,7 @@ from anew.errors import StoreFailed
 from anew.http import long_lists, reports
 from anew.http.api import ApiSettings
 from anew.http.formats import JSON
-from anew.http.reports import IN_ONE_BATCH, ReportRoutes
+from anew.http.reports import REPORTS_IN_ONE_BATCH, ReportRoutes
 from anew.jobs import IdText
 from anew.net.chunks import Chunks
 
@@ -62,13 +62,13 @@ def read_all(engine: Engine, given: list[dict[str, Any]], monkeypatch: pytest.Mo
 
 def test_a_long_list_is_settled_some_in_a_batch_and_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(monkeypatch)
-    given = successes(2 * IN_ONE_BATCH + 7)
+    given = successes(2 * REPORTS_IN_ONE_BATCH + 7)
     given[3] = {"id": "x", "end": "unknown"}
     request = read_all(engine, given, monkeypatch)
     while engine.waiting:
         assert request.answers == []
         engine.apply()
-    assert engine.batches == [IN_ONE_BATCH, IN_ONE_BATCH, 6]
+    assert engine.batches == [REPORTS_IN_ONE_BATCH, REPORTS_IN_ONE_BATCH, 6]
     results = request.answer.data["results"]
     assert [result["id"] for result in results] == [one["id"] for one in given]
     assert results[3]["code"] == "invalid_input"
@@ -87,7 +87,7 @@ def test_long_texts_fill_a_batch_sooner(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_error_of_one_batch_is_the_answer_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(monkeypatch)
-    request = read_all(engine, successes(3 * IN_ONE_BATCH), monkeypatch)
+    request = read_all(engine, successes(3 * REPORTS_IN_ONE_BATCH), monkeypatch)
     engine.apply()
     engine.apply(StoreFailed("table job, row 7"))
     assert (engine.waiting, request.answer.status) == ([], 500)
