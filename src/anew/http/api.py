@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
-from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
+from anew.errors import AnewError, InternalError, MalformedRequest, NotFound, Overloaded
 from anew.http.formats import JSON, SUPPORTED, Format, answer_format, not_acceptable
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
@@ -22,7 +22,7 @@ from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters, codes
 
 log = logging.getLogger("anew.http")
 
-LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
+LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they say nothing but yes or no."""
 
@@ -162,7 +162,7 @@ class Api:
             form = answer_format(request.headers)
             if form is None:
                 if not route.streams:
-                    not_acceptable(request, SUPPORTED)
+                    request.reply(406, not_acceptable(SUPPORTED))
                     return
                 form = JSON
             route.handlers[request.method](request, form, params)
@@ -172,7 +172,7 @@ class Api:
             reply_error(request, answer_format(request.headers) or JSON, error)
         except Exception:
             log.exception("a request failed", extra={"method": request.method.decode("latin-1")})
-            JSON.error(request, 500, "internal server error")
+            reply_error(request, JSON, InternalError("a request failed"))
 
     def kind_of(self, request: Request) -> Kind:
         """Say what a request is for."""
@@ -203,8 +203,7 @@ class Api:
             return _refused(JSON, 400, str(error), shared)
         form = answer_format(headers)
         if route is None and form is None:
-            value = {"error": "not acceptable", "code": codes[406], "supported": SUPPORTED}
-            return Refusal(406, JSON.encode(value), extra=shared)
+            return Refusal(406, not_acceptable(SUPPORTED), extra=shared)
         if route is None:
             return _refused(form or JSON, 404, "not found", shared)
         if method not in route.handlers:

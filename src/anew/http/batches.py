@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from anew.engine import Call
 from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batch
 from anew.http.api import Context
-from anew.http.bodies import body_as
+from anew.http.bodies import NULLS, decode
 from anew.http.formats import Format, written_in
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
@@ -22,10 +22,6 @@ from anew.net.seam import Kind, Request
 
 MAX_BODY = 4 << 20
 """Bytes of a new batch with its callbacks."""
-
-
-_NULLS = (b"null", b"\xc0")
-"""Nothing, in JSON and in MessagePack."""
 
 
 class NewBatch(Struct, frozen=True):
@@ -56,14 +52,15 @@ class BatchRoutes:
 
     def create(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make a batch, open: jobs join it by their ties, and its callbacks wait until it is closed."""
-        written, body = written_in(request), body_as(request, NewBatch)
-        if written is None or body is None:
+        written = written_in(request)
+        if written is None:
             return
+        body = decode(request.body, written, NewBatch)
         given = {Callback.SUCCESS: body.on_success, Callback.COMPLETE: body.on_complete}
         jobs = {
             callback: self._callback(bytes(job), written, callback)
             for callback, job in given.items()
-            if not isinstance(job, UnsetType) and bytes(job) not in _NULLS
+            if not isinstance(job, UnsetType) and bytes(job) not in NULLS
         }
         parent = None if body.parent is None else batch_key(self._ids, body.parent)
 

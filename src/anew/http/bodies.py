@@ -22,8 +22,14 @@ from anew.net.seam import Request
 
 T = TypeVar("T")
 
+NULLS = (b"null", b"\xc0")
+"""Nothing, in JSON and in MessagePack."""
+
 MAX_MEMBER = 65_536
 """Bytes of a member that becomes an object, texts aside; the longest name that is allowed, all escapes, has some 3,000."""
+
+_SHOWN = 60
+"""Characters of a value that an error shows."""
 
 _TEXTS = (b'"', *(bytes([head]) for head in (0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB)))
 """How a long text, or in MessagePack binary, begins."""
@@ -175,5 +181,7 @@ def _look_up(value: object, path: str) -> object:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, str):
+        value = value[:_SHOWN]  # it may have megabytes
     text = json.dumps(value, default=lambda odd: type(odd).__name__)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -14,7 +14,7 @@ from anew.engine import Batch, Call, verbs
 from anew.engine.bulk import BulkChanges, ChunkChange
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
-from anew.http.bodies import body_as, decode
+from anew.http.bodies import NULLS, body_as, decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
@@ -23,7 +23,7 @@ from anew.http.repacking import repacking
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.jobs import Backoff, Job
-from anew.jobs.codec import U16, U32, U64, At
+from anew.jobs.codec import U16, U32, At
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.net.chunks import at_once
 from anew.net.seam import Request
@@ -36,16 +36,6 @@ _ENDED = ("completed", "dead")
 
 MAX_BODY = 64 << 10
 """Bytes of a patch, or of what a redrive wants; a policy is the longest thing in either."""
-
-_NULLS = (b"null", b"\xc0")
-"""Nothing, in JSON and in MessagePack."""
-
-
-class RetentionBody(msgspec.Struct, frozen=True):
-    """How long an ended job is kept, in milliseconds: absent keeps what was, null means the server's default."""
-
-    completed_ms: U64 | UnsetType | None = UNSET
-    dead_ms: U64 | UnsetType | None = UNSET
 
 
 class PatchBody(msgspec.Struct, frozen=True):
@@ -67,7 +57,7 @@ class PatchBody(msgspec.Struct, frozen=True):
     retry_limit: U32 | UnsetType | None = UNSET
     backoff: Backoff | UnsetType | None = UNSET
     policy: Raw | UnsetType = UNSET
-    retention: RetentionBody | UnsetType | None = UNSET
+    retention: RetentionPatch | UnsetType | None = UNSET
 
 
 class Redrive(msgspec.Struct, frozen=True):
@@ -235,20 +225,22 @@ def patch_of(body: PatchBody, written: Format) -> Patch:
         InvalidInput: A value does not fit.
     """
     check_u64(body.ready_at, "ready_at")
+    if isinstance(body.retention, RetentionPatch):
+        check_retention(body.retention)
     return Patch(
         queue=UNSET if body.queue is None else body.queue,
         priority=UNSET if body.priority is None else body.priority,
         ready_at=body.ready_at,
         retry_limit=body.retry_limit,
         policy=_policy(body, written),
-        retention=_retention(body.retention),
+        retention=body.retention,
     )
 
 
 def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
     """Give the policy as it is stored: Zizq's three numbers and Anew's own form share one column."""
     backoff, policy = body.backoff, body.policy
-    given = isinstance(policy, Raw) and bytes(policy) not in _NULLS
+    given = isinstance(policy, Raw) and bytes(policy) not in NULLS
     if isinstance(backoff, Backoff):
         if given:
             raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")
@@ -265,14 +257,6 @@ def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
 def _checked(policy: bytes) -> bytes:
     policy_from_json(policy)  # raises in its own words
     return policy
-
-
-def _retention(given: RetentionBody | UnsetType | None) -> RetentionPatch | UnsetType | None:
-    if not isinstance(given, RetentionBody):
-        return given
-    patch = RetentionPatch(completed_ms=given.completed_ms, dead_ms=given.dead_ms)
-    check_retention(patch)
-    return patch
 
 
 def _redrive_body(request: Request) -> Redrive | None:

@@ -10,7 +10,7 @@ from anew.engine import Call
 from anew.engine.crontab import NewCron, Replaced, list_crons, remove_cron, replace_group
 from anew.errors import InvalidInput, NotSupported
 from anew.http.api import Context
-from anew.http.bodies import body_as, decode
+from anew.http.bodies import decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_name
 from anew.http.long_lists import check_count
@@ -91,9 +91,10 @@ class CronRoutes:
     def replace(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Have these entries in a group and no others; those that have not changed keep their schedule."""
         check_name(params[0], "group")
-        written, body = written_in(request), body_as(request, CronEntries)
-        if written is None or body is None:
+        written = written_in(request)
+        if written is None:
             return
+        body = decode(request.body, written, CronEntries)
         check_count("entries", len(body.entries), MOST_ENTRIES)
         entries = [self._entry(raw, written, at) for at, raw in enumerate(body.entries)]
 

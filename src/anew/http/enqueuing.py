@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from anew.engine import Enqueue, Enqueued, Entry
-from anew.errors import AnewError, Overloaded
+from anew.errors import AnewError
 from anew.http.api import Context
 from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
-from anew.http.long_lists import LONG_LIST, reading_list
+from anew.http.long_lists import read_list, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
 from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
@@ -87,10 +87,28 @@ class EnqueueRoutes:
         def store(read: tuple[NewJob, bool]) -> None:
             self._commit.submit_long(_EnqueueOne(*read, request, form, self))
 
-        self._read_long(work, request, form, store)
+        self._chunks.run(work, answering(request, form, store), len(request.body))
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
+
+        def reading(written: Format) -> Work[tuple[list[NewJob], bool]]:
+            return reading_many(request.body, written, self._max_bytes, self._max_bulk)
+
+        self._read_many(request, form, reading)
+
+    def many_tied(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Store many jobs that may be tied to something, all or none."""
+
+        def reading(written: Format) -> Work[tuple[list[NewJob], bool]]:
+            read = partial(reading_tied, self.ids, written, self._max_bytes)
+            return (yield from reading_list(request.body, written, "jobs", self._max_bulk, read)), False
+
+        self._read_many(request, form, reading)
+
+    def _read_many(
+        self, request: Request, form: Format, reading: Callable[[Format], Work[tuple[list[NewJob], bool]]]
+    ) -> None:
         self._counters.check_unread()
         written = written_in(request)
         if written is None:
@@ -99,37 +117,7 @@ class EnqueueRoutes:
         def store(read: tuple[list[NewJob], bool]) -> None:
             self._store_many(*read, request, form)
 
-        work = reading_many(request.body, written, self._max_bytes, self._max_bulk)
-        if len(request.body) <= LONG_LIST:
-            store(at_once(work))
-        else:
-            self._read_long(work, request, form, store)
-
-    def many_tied(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Store many jobs that may be tied to something, all or none."""
-        self._counters.check_unread()
-        written = written_in(request)
-        if written is None:
-            return
-
-        def store(jobs: list[NewJob]) -> None:
-            self._store_many(jobs, False, request, form)
-
-        read = partial(reading_tied, self.ids, written, self._max_bytes)
-        work: Work[list[NewJob]] = reading_list(request.body, written, "jobs", self._max_bulk, read)
-        if len(request.body) <= LONG_LIST:
-            store(at_once(work))
-        else:
-            self._read_long(work, request, form, store)
-
-    def _read_long(
-        self, work: Work[Any], request: Request, form: Format, store: Callable[[Any], None]
-    ) -> None:
-        """Read a long body in chunks, then store what it says."""
-        try:
-            self._chunks.run(work, answering(request, form, store), len(request.body))
-        except Overloaded as error:
-            self.refused(request, form, error)
+        read_list(reading(written), request, form, self._chunks, store)
 
     def _store_many(self, jobs: list[NewJob], plain: bool, request: Request, form: Format) -> None:
         if not jobs:

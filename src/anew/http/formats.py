@@ -32,13 +32,6 @@ class Format:
         """Answer with a value."""
         request.reply(status, self.encode(value), self.content_type, extra)
 
-    def error(
-        self, request: Request, status: int, message: str, extra: Headers = (), *, code: str | None = None
-    ) -> None:
-        """Answer with ``{"error": message, "code": code}``; without a code, with the one that the status stands for."""
-        value = {"error": message, "code": codes[status] if code is None else code}
-        request.reply(status, self.encode(value), self.content_type, extra)
-
 
 JSON = Format("JSON", b"application/json", msgspec.json.Encoder(enc_hook=json_hook).encode)
 MSGPACK = Format("MessagePack", b"application/msgpack", msgspec.msgpack.Encoder(enc_hook=msgpack_hook).encode)
@@ -101,9 +94,9 @@ def reason_of(error: Exception) -> str:
     return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
 
 
-def not_acceptable(request: Request, supported: list[str]) -> None:
-    """Answer 406, always in JSON."""
-    JSON.reply(request, 406, {"error": "not acceptable", "code": codes[406], "supported": supported})
+def not_acceptable(supported: list[str]) -> bytes:
+    """Write the body of a 406, always in JSON."""
+    return JSON.encode({"error": "not acceptable", "code": codes[406], "supported": supported})  # type: ignore[no-any-return]
 
 
 def written_in(request: Request) -> Format | None:

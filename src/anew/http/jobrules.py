@@ -59,7 +59,9 @@ def judging_job(job: NewJob, max_bytes: int) -> Work[None]:
     """Check names and payload, a long one window by window, and leave the payload in one line."""
     check_name(job.type, "type")
     check_name(job.queue, "queue")
-    check_size(job, max_bytes)
+    size = len(job.payload)
+    if size > max_bytes:
+        raise TooLarge(f"payload: expected at most {max_bytes} bytes, got {size}", field="payload")
     payload = bytes(job.payload)
     if len(payload) > MOST_DIGITS or may_be_out_of_range(payload):
         yield
@@ -108,13 +110,6 @@ def _check_unspoken(job: NewJob) -> None:
     ):
         if given:
             raise NotSupported(f"{part} is not supported by this server yet; send the job without it")
-
-
-def check_size(job: NewJob, max_bytes: int) -> None:
-    """Refuse a payload above the limit."""
-    size = len(job.payload)
-    if size > max_bytes:
-        raise TooLarge(f"payload: expected at most {max_bytes} bytes, got {size}", field="payload")
 
 
 def check_backoff(backoff: Backoff) -> None:

@@ -12,7 +12,9 @@ import msgspec
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.bodies import check_text, malformed, worded
 from anew.http.formats import JSON, Format, Unreadable
-from anew.net.chunks import Work
+from anew.http.replies import answering
+from anew.net.chunks import Chunks, Work, at_once
+from anew.net.seam import Request
 
 T = TypeVar("T")
 
@@ -95,6 +97,27 @@ def reading_list(body: bytes, form: Format, name: str, most: int, read: Read[T])
         found += yield from read(piece, len(found))
         yield
     return found
+
+
+def read_list(
+    work: Work[T], request: Request, form: Format, chunks: Chunks, then: Callable[[T], None]
+) -> None:
+    """Read the list of a body: at once if the body is short, else in chunks.
+
+    Args:
+        work: Reads it.
+        request: Whose body it is.
+        form: How errors are written.
+        chunks: Where long works are done.
+        then: Called with what has been read; answers the request.
+
+    Raises:
+        InvalidInput, Overloaded: Before anything is begun.
+    """
+    if len(request.body) <= LONG_LIST:
+        then(at_once(work))
+    else:
+        chunks.run(work, answering(request, form, then), len(request.body))
 
 
 def _commas_in(body: bytes) -> Work[int]:

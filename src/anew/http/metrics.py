@@ -6,8 +6,9 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -30,23 +31,23 @@ MOST_QUEUES = 500
 OTHER = "other"
 
 
-class EngineCollector(Collector):
-    """Reads the counters when somebody asks; nothing is kept here.
+class Scrape(Collector):
+    """What one page shows.
 
     Args:
         context: Engine, wires' counters and the instant of the start.
-
-    Attributes:
-        counts: Jobs by queue and state; read before each scrape.
-        oldest_ready: Since when the ready job has been ready that has waited longest, epoch ms; the same.
-        topics: Figures of topics; the same.
+        counts: Jobs by queue and state.
+        oldest_ready: Since when the ready job has been ready that has waited longest, epoch ms.
+        topics: Figures of topics.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self, context: Context, counts: Counts, oldest_ready: int | None, topics: TopicFigures
+    ) -> None:
         self._context = context
-        self.counts: Counts = {}
-        self.oldest_ready: int | None = None
-        self.topics = TopicFigures({}, {}, [], None)
+        self._counts = counts
+        self._oldest_ready = oldest_ready
+        self._topics = topics
 
     def collect(self) -> Iterator[Metric]:
         """Give every family in turn."""
@@ -54,15 +55,15 @@ class EngineCollector(Collector):
         yield from self._work()
         yield from self._batches()
         yield from self._edge()
-        yield from topic_metrics(self.topics, self.counts, self._context.engine.clock.now())
+        yield from topic_metrics(self._topics, self._counts, self._context.engine.clock.now())
 
     def _jobs(self) -> Iterator[Metric]:
         jobs = GaugeMetricFamily("anew_jobs", "Stored jobs by queue and state.", labels=("queue", "state"))
-        for (queue, state), n in labelled(self.counts).items():
+        for (queue, state), n in labelled(self._counts).items():
             jobs.add_metric((queue, state), n)
         yield jobs
         engine = self._context.engine
-        since = self.oldest_ready
+        since = self._oldest_ready
         age = 0 if since is None else max(0, engine.clock.now() - since)
         yield GaugeMetricFamily(
             "anew_oldest_ready_age_seconds",
@@ -142,11 +143,8 @@ def labelled(counts: Counts) -> Mapping[tuple[str, str], int]:
 
 def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Metric:
     """Give a histogram; Prometheus wants each bucket to count all below it too."""
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, n in zip((*histogram.bounds, None), histogram.buckets, strict=True):
-        total += n
-        buckets.append(("+Inf" if bound is None else str(bound / divisor), total))
+    bounds = [*(str(bound / divisor) for bound in histogram.bounds), "+Inf"]
+    buckets = list(zip(bounds, accumulate(histogram.buckets), strict=True))
     return HistogramMetricFamily(name, text, buckets, histogram.total / divisor)
 
 
@@ -158,10 +156,7 @@ class MetricsRoutes:
     """
 
     def __init__(self, context: Context) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._collector = EngineCollector(context)
-        self._registry.register(self._collector)
-        self._reads = context.reads
+        self._context = context
 
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Write all metrics in Prometheus' text format."""
@@ -169,13 +164,11 @@ class MetricsRoutes:
         def then(page: bytes) -> None:
             request.reply(200, page, CONTENT_TYPE)
 
-        self._reads.figures(self._page, answering(request, JSON, then))
+        self._context.reads.figures(self._page, answering(request, JSON, then))
 
     def _page(self, counts: Counts, oldest_ready: int | None, topics: TopicFigures) -> bytes:
         """Write the page in the reader's thread, of which there is one: it takes 0.1 s where there are 50,000 queues."""
-        self._collector.counts, self._collector.oldest_ready = counts, oldest_ready
-        self._collector.topics = topics
-        return generate_latest(self._registry)
+        return generate_latest(Scrape(self._context, counts, oldest_ready, topics))
 
 
 def add_routes(router: Router, context: Context) -> None:

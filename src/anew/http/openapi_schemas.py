@@ -15,7 +15,7 @@ import msgspec
 from anew.backoff import ALIASES, PRESETS
 from anew.http.batches import NewBatch
 from anew.http.breakers import BreakerQuestion, BreakerTerms, EndedRun, WaitingRun
-from anew.http.changing import PatchBody, Redrive, RetentionBody
+from anew.http.changing import PatchBody, Redrive
 from anew.http.crons import CronEntries, NewCronEntry
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
 from anew.http.render import (
@@ -29,22 +29,14 @@ from anew.http.render import (
     ShownUnique,
     StoredJob,
 )
-from anew.http.reports import (
-    CancelledReport,
-    FailedReport,
-    GoesOnReport,
-    InterruptedReport,
-    ProgressReport,
-    ReleasedReport,
-    SnoozedReport,
-    SucceededReport,
-)
+from anew.http.reports import REPORTS, ProgressReport
 from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
 from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
 from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
+from anew.jobs.patch import RetentionPatch
 
 Schema = dict[str, Any]
 
@@ -61,7 +53,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     Backoff: "Backoff",
     Retention: "Retention",
     PatchBody: "Patch",
-    RetentionBody: "RetentionPatch",
+    RetentionPatch: "RetentionPatch",
     Redrive: "Redrive",
     Ids: "Ids",
     FailureReport: "Failure",
@@ -85,13 +77,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     NewRate: "NewRate",
     CronEntries: "CronEntries",
     NewCronEntry: "NewCronEntry",
-    SucceededReport: "SucceededReport",
-    FailedReport: "FailedReport",
-    SnoozedReport: "SnoozedReport",
-    CancelledReport: "CancelledReport",
-    InterruptedReport: "InterruptedReport",
-    ReleasedReport: "ReleasedReport",
-    GoesOnReport: "GoesOnReport",
+    **{kind: kind.__name__ for kind in REPORTS.values()},
     ProgressReport: "Progress",
     BreakerQuestion: "BreakerQuestion",
     BreakerTerms: "BreakerTerms",
@@ -275,7 +261,9 @@ def schemas() -> dict[str, Schema]:
             pending=integer(U64_MAX),
             failed=integer(U64_MAX),
         ),
-        "Reports": record("reports", reports=list_of({"anyOf": [ref(name) for name in _REPORTS]})),
+        "Reports": record(
+            "reports", reports=list_of({"anyOf": [ref(GENERATED[kind]) for kind in REPORTS.values()]})
+        ),
         "ReportResults": record("results", results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
         "QuietStreams": record("streams", streams=integer(U64_MAX)),
         "QueueLimited": record("name limit", name=text(), limit=or_null(_LIMIT)),
@@ -306,10 +294,6 @@ def schemas() -> dict[str, Schema]:
     }
 
 
-_REPORTS = (
-    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport",
-    "GoesOnReport",
-)  # fmt: skip
 _ENDS = {
     "oneOf": [
         {

@@ -20,9 +20,12 @@ PAGES = b"/lab"
 _FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
 _LOOKS = frozenset({b"GET", b"HEAD"})
 _METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+_HEADERS = b"authorization, content-type, accept, idempotency-key, interruption-limit, worker-id"
+"""All that routes look at and a browser sends only with leave."""
+
 _PREFLIGHT: Headers = (
     (b"access-control-allow-methods", _METHODS),
-    (b"access-control-allow-headers", b"authorization, content-type, accept"),
+    (b"access-control-allow-headers", _HEADERS),
     (b"access-control-max-age", b"600"),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote_to_bytes
@@ -225,11 +225,12 @@ def paging(given: Mapping[str, str]) -> Paging:
     return Paging(start=given.get("from"), order="desc" if order == "desc" else "asc", limit=limit)
 
 
-def number(name: str, text: str, most: int) -> int:
-    """Read a whole number between 0 and `most`."""
+def number(name: str, text: str, most: int, refuse: Callable[..., MalformedRequest] = bad_query) -> int:
+    """Read a whole number between 0 and `most`; `refuse` makes the error of another one."""
     value = int(text) if _NUMBER.match(text) else most + 1
     if value > most:
-        raise bad_query(f"{name}: {_brief(text)} is not valid; expected a whole number up to {most}", name)
+        expected = f"expected a whole number up to {most}"
+        raise refuse(f"{name}: {_brief(text)} is not valid; {expected}", field=name)
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anew.errors import NotFound
+from anew.errors import MalformedRequest, NotFound
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
 from anew.http.packing import is_long, packing_payloads
@@ -134,7 +134,7 @@ class JobRoutes:
 
     def error(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the record of one failed attempt; of several with one number the newest."""
-        attempt = number("attempt", params[1], U32_MAX)
+        attempt = number("attempt", params[1], U32_MAX, MalformedRequest)
         job = self._visible(params[0])
         records = self._reads.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
         if not records or records[0].attempt != attempt:

@@ -350,12 +350,9 @@ def with_last_error(shown: ShownJob, job: Job, record: ErrorRecord | None) -> Li
 
 def own_job(shown: ShownJob, job: Job, record: ErrorRecord | None) -> OwnJob:
     """Give a shown job with its state by Anew's own name, its latest failure, what it carries and what it has come to."""
-    own_state: Any = job.state.value
     kept = result_of(job)
-    result: Any = as_stored(kept) if kept else UNSET
-    fields = msgspec.structs.asdict(shown)
-    carried = carried_of(job) or UNSET
-    return OwnJob(**fields, state=own_state, last_error=_last_error(record), carried=carried, result=result)
+    listed = msgspec.structs.asdict(with_last_error(shown, job, record))
+    return OwnJob(**listed, result=as_stored(kept) if kept else UNSET)
 
 
 def _last_error(record: ErrorRecord | None) -> ShownLastError | None:

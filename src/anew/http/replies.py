@@ -12,8 +12,6 @@ from anew.net.seam import Headers, Request
 
 log = logging.getLogger("anew.http")
 
-_RETRY_AFTER: Headers = ((b"retry-after", b"1"),)
-
 
 def error_words(error: errors.AnewError) -> dict[str, str]:
     """Give an error as an answer shows it: its own words, but never those of an internal one."""
@@ -21,19 +19,30 @@ def error_words(error: errors.AnewError) -> dict[str, str]:
     return {"error": message, "code": error.code}
 
 
+def retry_after(status: int) -> Headers:
+    """Give the header that says when to try again, where that may help."""
+    return ((b"retry-after", b"1"),) if status in (503, 507) else ()
+
+
 def reply_error(request: Request, form: Format, error: errors.AnewError, status: int | None = None) -> None:
     """Answer with an error; with another status than its own where a route has one of its own."""
     status = error.status if status is None else status
-    form.reply(request, status, error_words(error), _RETRY_AFTER if status in (503, 507) else ())
+    form.reply(request, status, error_words(error), retry_after(status))
 
 
-def answering(request: Request, form: Format, then: Callable[[Any], None]) -> Callable[[Any], None]:
+def answering(
+    request: Request,
+    form: Format,
+    then: Callable[[Any], None],
+    refuse: Callable[[Request, Format, errors.AnewError], None] = reply_error,
+) -> Callable[[Any], None]:
     """Wrap what is to be done with a later result, so that the request gets exactly one answer whatever happens.
 
     Args:
         request: Who waits for it.
         form: How errors are written.
         then: Called with the result if it is no error; answers the request.
+        refuse: Answers with an error.
 
     Returns:
         A callback for the engine or the reader.
@@ -41,14 +50,14 @@ def answering(request: Request, form: Format, then: Callable[[Any], None]) -> Ca
 
     def done(result: Any) -> None:
         if isinstance(result, errors.AnewError):
-            reply_error(request, form, result)
+            refuse(request, form, result)
             return
         try:
             then(result)
         except errors.AnewError as error:
-            reply_error(request, form, error)
+            refuse(request, form, error)
         except Exception:
             log.exception("an answer failed")
-            form.error(request, 500, "internal server error")
+            refuse(request, form, errors.InternalError("an answer failed"))
 
     return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -17,11 +17,11 @@ from anew.http.api import Context
 from anew.http.bodies import MAX_MEMBER, body_as, decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_u64
-from anew.http.long_lists import LONG_LIST, members_of, reading_list
+from anew.http.long_lists import members_of, read_list, reading_list
 from anew.http.repacking import repacking
 from anew.http.replies import answering, error_words
 from anew.http.router import Doc, Router
-from anew.http.settling import SHOWN_ID, failed
+from anew.http.settling import SHOWN_ID, failed, length_of, of_one_batch
 from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
 from anew.jobs.codec import U32, At, FailureReport
 from anew.jobs.records import MESSAGE_BYTES, cut_middle
@@ -32,6 +32,9 @@ from anew.units import refused
 MOST_RESULT = 1 << 20
 """Bytes of one job's result."""
 
+
+REPORTS_IN_ONE_BATCH = 500
+"""Reports in one batch, as many as Anew's own workers send at once: some 25 ms if all are failures."""
 
 MAX_PROGRESS = 16 << 10
 """Bytes of a word about progress."""
@@ -152,12 +155,8 @@ class _Tag(Struct):
     end: str
 
 
-_KINDS: dict[str, type[Any]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (
-        SucceededReport, FailedReport, SnoozedReport, CancelledReport, InterruptedReport, ReleasedReport, GoesOnReport
-    )
-}  # fmt: skip
+REPORTS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AttemptReport)}
+"""Every kind of report by its `end`."""
 
 _Read = tuple[str | None, Report | AnewError]
 """A report's job, as far as it can be read, and what it says or why it is refused."""
@@ -187,23 +186,30 @@ class ReportRoutes:
         def then(reports: list[_Read]) -> None:
             self._settle(reports, request, form)
 
-        if len(request.body) <= LONG_LIST:
-            then(at_once(work))
-        else:
-            self._chunks.run(work, answering(request, form, then), len(request.body))
+        read_list(work, request, form, self._chunks, then)
 
     def _settle(self, reports: list[_Read], request: Request, form: Format) -> None:
-        asked = [report for _, report in reports if isinstance(report, Report)]
+        """Hand the reports to the engine, some in each batch; an error of one batch is the answer to all of them.
 
-        def then(answers: list[Any]) -> None:
-            decided = iter(answers)
+        Who sends them again then finds those that were settled no longer in flight, as after an answer that got lost.
+        """
+        left = iter([report for _, report in reports if isinstance(report, Report)])
+        decided: list[Any] = []
+
+        def settle(answers: list[Any]) -> None:
+            decided.extend(answers)
+            some = of_one_batch(left, REPORTS_IN_ONE_BATCH, _length)
+            if some:
+                self._submit(Reports(some, answering(request, form, settle)))
+                return
+            outcomes = iter(decided)
             results = [
-                {"id": job_id} | _result(next(decided) if isinstance(report, Report) else report)
+                {"id": job_id} | _result(next(outcomes) if isinstance(report, Report) else report)
                 for job_id, report in reports
             ]
             form.reply(request, 200, {"results": results})
 
-        self._submit(Reports(asked, answering(request, form, then)))
+        settle([])
 
     def _reading(self, form: Format, piece: bytes, first: int) -> Work[list[_Read]]:
         """Read some reports; one that does not fit is refused by itself."""
@@ -214,9 +220,9 @@ class ReportRoutes:
                 where = f"reports[{at}]"
                 tag = decode(member, form, _Tag, where=where)
                 job_id = tag.id[:SHOWN_ID]
-                kind = _KINDS.get(tag.end)
+                kind = REPORTS.get(tag.end)
                 if kind is None:
-                    raise refused(f"{where}.end", tag.end, f"one of {', '.join(_KINDS)}")
+                    raise refused(f"{where}.end", tag.end, f"one of {', '.join(REPORTS)}")
                 report = decode(member, form, kind, where=where)
                 check_u64(report.taken_at, "taken_at")
                 reports.append(
@@ -237,6 +243,10 @@ class ReportRoutes:
         verb = report_progress(job_id, body.percent, body.text)
         done = answering(request, form, lambda _: request.reply(204, b"", None))
         self._submit(Call(verb, done, durable=False))
+
+
+def _length(report: Report) -> int:
+    return length_of(report.outcome) + len(report.result or b"")
 
 
 def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:

@@ -16,7 +16,7 @@ from anew.http.bodies import body_as
 from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.jobrules import check_name
 from anew.http.query_strings import STATES
-from anew.http.replies import answering
+from anew.http.replies import answering, error_words
 from anew.http.router import Doc, Router
 from anew.jobs import State
 from anew.jobs.codec import U32
@@ -140,7 +140,7 @@ class ServiceRoutes:
 
         def done(result: Any) -> None:
             if isinstance(result, AnewError):
-                JSON.error(request, 503, "not ready: the store does not commit", code=Unavailable.code)
+                JSON.reply(request, 503, error_words(Unavailable("not ready: the store does not commit")))
             else:
                 JSON.reply(request, 200, {"status": "ok"})
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,12 +15,12 @@ from anew.http.bodies import body_as, check_text, decode, malformed, worded
 from anew.http.formats import JSON, MSGPACK, Format, Unreadable, written_in
 from anew.http.jobrules import check_u64
 from anew.http.long_lists import (
-    LONG_LIST,
     check_count,
     enough_to_refuse,
     list_in,
     members_of,
     packed_length,
+    read_list,
     reading_list,
 )
 from anew.http.render import shown_job
@@ -29,7 +29,7 @@ from anew.http.router import Doc, Router
 from anew.jobs import Failed, Job
 from anew.jobs.codec import FailureReport
 from anew.jobs.records import BACKTRACE_BYTES, ERROR_TYPE_BYTES, MESSAGE_BYTES, cut_middle
-from anew.net.chunks import Work, at_once
+from anew.net.chunks import Work
 from anew.net.seam import Kind, Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
@@ -44,6 +44,8 @@ IN_ONE_BATCH = 100
 ONE_BATCH_CHARACTERS = 1 << 20
 """Failures of one list in one batch, and what their texts may have together: some 10 ms, so that a list of thousands delays nobody
 else by much more."""
+
+T = TypeVar("T")
 
 
 class Ids(msgspec.Struct, frozen=True):
@@ -159,10 +161,7 @@ class SettleRoutes:
             self._decide(iter(reports), [], request, form)
 
         work = reading_list(request.body, written, "failures", self._max_bulk, partial(_reading, written))
-        if len(request.body) <= LONG_LIST:
-            then(at_once(work))
-        else:
-            self._chunks.run(work, answering(request, form, then), len(request.body))
+        read_list(work, request, form, self._chunks, then)
 
     def _decide(
         self, reports: Iterator[_Report], results: list[dict[str, Any]], request: Request, form: Format
@@ -170,7 +169,7 @@ class SettleRoutes:
         """Hand the next reports of a list to the engine; answer when there are none left."""
         asked: list[dict[str, Any]] = []
         wanted: list[tuple[int, Failed]] = []
-        while not wanted and (some := _of_one_batch(reports)):
+        while not wanted and (some := of_one_batch(reports, IN_ONE_BATCH, lambda read: length_of(read[1]))):
             for job_id, failure in some:
                 result: dict[str, Any] = {"id": job_id}
                 results.append(result)
@@ -198,16 +197,21 @@ class SettleRoutes:
         self._submit(FailMany(wanted, decided))
 
 
-def _of_one_batch(reports: Iterator[_Report]) -> list[_Report]:
-    some: list[_Report] = []
+def of_one_batch(reports: Iterator[T], most: int, length: Callable[[T], int]) -> list[T]:
+    """Give the next reports of a list that are settled in one batch; `length` gives the characters of one."""
+    some: list[T] = []
     characters = 0
     for report in reports:
         some.append(report)
-        if isinstance(report[1], Failed):
-            characters += len(report[1].message) + len(report[1].backtrace or "")
-        if len(some) == IN_ONE_BATCH or characters > ONE_BATCH_CHARACTERS:
+        characters += length(report)
+        if len(some) == most or characters > ONE_BATCH_CHARACTERS:
             break
     return some
+
+
+def length_of(outcome: object) -> int:
+    """Give the characters of a failure's long texts; 0 for anything else."""
+    return len(outcome.message) + len(outcome.backtrace or "") if isinstance(outcome, Failed) else 0
 
 
 def failed(report: FailureReport) -> Failed:
@@ -235,7 +239,7 @@ def _reading(form: Format, piece: bytes, first: int) -> Work[list[_Report]]:
     decoder = _reports_decoder if form is JSON else _packed_reports_decoder
     try:
         return [_judged(report) for report in decoder.decode(piece)]
-    except msgspec.ValidationError:
+    except Unreadable:  # a text in MessagePack may be no UTF-8
         pass
     reports: list[_Report] = []
     for member in members_of(piece, form):

@@ -18,7 +18,7 @@ from anew.errors import AnewError, InvalidJob, Overloaded
 from anew.http.api import Context
 from anew.http.formats import MSGPACK, STREAMS, Format, not_acceptable, stream_format
 from anew.http.packing import is_long, packing_payloads
-from anew.http.query_strings import bad_query, comma_set, query_pairs
+from anew.http.query_strings import comma_set, number, query_pairs
 from anew.http.render import ShownJob, taken_as_json, taken_job
 from anew.http.replies import reply_error
 from anew.http.router import Doc, Router
@@ -169,7 +169,7 @@ class TakeRoutes:
         """Open a stream."""
         framing = stream_format(request.headers)
         if framing is None:
-            not_acceptable(request, STREAMS)
+            request.reply(406, not_acceptable(STREAMS))
             return
         queues, prefetch = self._wanted(request.query)
         limit = _interruption_limit(request.headers.get(b"interruption-limit"))
@@ -216,12 +216,7 @@ class TakeRoutes:
         """Read the query: which queues, how many jobs at once."""
         pairs = query_pairs(query, {"prefetch", "queue"})
         most = self._settings.max_stream_jobs
-        text = pairs.get("prefetch", "1")
-        wanted = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else U64_MAX + 1
-        if wanted > U64_MAX:
-            raise bad_query(
-                f"prefetch: expected an integer from 0 to {U64_MAX}, got {text[:60]!r}", "prefetch"
-            )
+        wanted = number("prefetch", pairs.get("prefetch", "1"), U64_MAX)
         queues = comma_set(pairs.get("queue"))
         if queues is not None and len(queues) > 1_000:
             raise InvalidJob(f"queue: expected at most 1000 names, got {len(queues)}", field="queue")

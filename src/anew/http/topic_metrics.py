@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -112,9 +113,6 @@ def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[str, i
 
 
 def _histogram(name: str, text: str, bounds: Sequence[float], values: Mapping[str, int]) -> Metric:
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for place, bound in enumerate((*bounds, None)):
-        total += values.get(str(place), 0)
-        buckets.append(("+Inf" if bound is None else str(bound), total))
+    counted = accumulate(values.get(str(place), 0) for place in range(len(bounds) + 1))
+    buckets = list(zip([*map(str, bounds), "+Inf"], counted, strict=True))
     return HistogramMetricFamily(name, text, buckets, values.get(SUM, 0) / 1_000)

@@ -17,8 +17,9 @@ from anew.engine import Batch, Call
 from anew.engine.ops import Verb
 from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, TooLarge
 from anew.http.api import Context
-from anew.http.formats import Format
+from anew.http.formats import JSON, Format
 from anew.http.query_strings import query_pairs
+from anew.http.replies import answering, error_words, retry_after
 from anew.http.router import Doc, Handler, Router
 from anew.http.turns import Turns
 from anew.jobs.ids import COUNTER_BITS
@@ -34,10 +35,7 @@ from anew.topics.bodies import (
     TopicBody,
 )
 from anew.topics.delivery_policy import effective, engine_policy, layer_of
-from anew.topics.documents import (
-    TopicDocument,
-    check_topic_name,
-)
+from anew.topics.documents import TopicDocument, check_topic_name
 from anew.topics.foreign_policy import from_sns, from_zaqar
 from anew.topics.guard import GuardSettings
 from anew.topics.publishing import Published, known_topic, publish
@@ -65,6 +63,19 @@ LONGEST_LOOK_S: Final = 1.0
 LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
 
+PAGES: Final = frozenset({"limit", "cursor"})
+DELIVERIES: Final = frozenset({"status", "dead_reason", "topic", "subscription", "message", "since", "until"})
+"""Parameters that choose a page, and those that choose deliveries."""
+
+_KINDS: Final = {
+    "sub_": "subscription",
+    "dlv_": "delivery",
+    "msg_": "message",
+    "tsk_": "task",
+    "att_": "attempt",
+}
+"""What an id is of, by its prefix."""
+
 _ENDED = ("delivered", "dead", "cancelled")
 MOST_LIMIT: Final = 100
 MOST_COUNTED: Final = 100_000
@@ -72,23 +83,21 @@ LAST_KEY: Final = (1 << 63) - 1
 _number = re.compile(r"[0-9]{1,9}").fullmatch
 
 
-def problem(request: Request, error: AnewError) -> None:
-    """Answer with an error as RFC 9457 has it."""
-    internal = error.status == 500
+def problem(request: Request, form: Format, error: AnewError) -> None:
+    """Answer with an error as RFC 9457 has it, in JSON whatever the format."""
     status = (
         422
         if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
         else error.status
     )
-    detail = "internal server error" if internal else str(error)[:MOST_TOLD]
+    detail = error_words(error)["error"][:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
     if isinstance(error, InvalidInput) and (error.field or status == 422):
         is_path = error.field and not error.field.startswith("/")
         pointer = "/" + error.field.replace(".", "/") if is_path else error.field
         body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
-    extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
-    request.reply(status, msgspec.json.encode(body), PROBLEM, extra)
+    request.reply(status, msgspec.json.encode(body), PROBLEM, retry_after(status))
 
 
 # -- bodies
@@ -124,7 +133,11 @@ class TopicRoutes:
 
     def _do(self, request: Request, verb: Verb, then: Callable[[Any], None], *, writes: bool = True) -> None:
         """Run a verb, and answer."""
-        self._submit(Call(verb, _answering(request, then), durable=writes, waits=writes))
+        self._submit(Call(verb, answering(request, JSON, then, problem), durable=writes, waits=writes))
+
+    def _look(self, request: Request, verb: Verb) -> None:
+        """Run a verb that writes nothing, and answer with what it gives."""
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def _show(
         self,
@@ -145,16 +158,9 @@ class TopicRoutes:
     def _key(self, text: str, prefix: str, pointer: str = "") -> int:
         key = self._ids.read(text.removeprefix(prefix)) if text.startswith(prefix) else -1
         if key < 0:
-            what = {
-                "sub_": "subscription",
-                "dlv_": "delivery",
-                "msg_": "message",
-                "tsk_": "task",
-                "att_": "attempt",
-            }
             if pointer:
                 raise InvalidInput(f"{pointer}: expected an id {prefix}…, got {text!r:.60}", field=pointer)
-            raise NotFound(f"there is no such {what[prefix]}")
+            raise NotFound(f"there is no such {_KINDS[prefix]}")
         return key
 
     # -- topics
@@ -164,16 +170,11 @@ class TopicRoutes:
         check_topic_name(params[0])
         document = asked.topic_of(TopicDocument(), read_body(request, TopicBody, optional=True))
 
-        def view(batch: Batch, result: Any) -> Any:
-            row, is_new = result
-            return is_new, topic_view(row, self._terms)
+        def verb(batch: Batch) -> Any:
+            row, is_new = registry.put_topic(params[0], document)(batch)
+            return 201 if is_new else 200, topic_view(row, self._terms)
 
-        verb = registry.put_topic(params[0], document)
-        self._do(
-            request,
-            lambda batch: view(batch, verb(batch)),
-            lambda shown: reply(request, 201 if shown[0] else 200, shown[1]),
-        )
+        self._do(request, verb, lambda answer: reply(request, *answer))
 
     def patch_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a topic."""
@@ -192,12 +193,8 @@ class TopicRoutes:
 
     def list_topics(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List topics by name."""
-        query = query_pairs(request.query, {"limit", "cursor"})
-        limit = _limit(query)
-        terms = self._terms
-
-        verb = reading.topics(terms, query.get("cursor", ""), limit)
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        query = query_pairs(request.query, PAGES)
+        self._look(request, reading.topics(self._terms, query.get("cursor", ""), _limit(query)))
 
     def delete_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove a topic."""
@@ -225,14 +222,12 @@ class TopicRoutes:
             reply(request, 202, asked.published_view(published, ids))
 
         verb = publish(terms, params[0], messages, text, digest)
-        self._turns.add(params[0], len(messages), len(request.body), verb, _answering(request, then))
+        done = answering(request, JSON, then, problem)
+        self._turns.add(params[0], len(messages), len(request.body), verb, done)
 
     def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a message, with how its deliveries stand."""
-        key = self._key(params[0], "msg_")
-
-        verb = reading.message(key)
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        self._look(request, reading.message(self._key(params[0], "msg_")))
 
     # -- subscriptions
 
@@ -254,12 +249,10 @@ class TopicRoutes:
 
     def list_subscriptions(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the subscriptions of a topic."""
-        query = query_pairs(request.query, {"limit", "cursor"})
-        limit, terms = _limit(query), self._terms
+        query = query_pairs(request.query, PAGES)
+        limit = _limit(query)
         after = self._key(query["cursor"], "sub_", "/cursor") if query.get("cursor") else -1
-
-        verb = reading.subscriptions(terms, params[0], after, limit)
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        self._look(request, reading.subscriptions(self._terms, params[0], after, limit))
 
     def get_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a subscription."""
@@ -358,7 +351,7 @@ class TopicRoutes:
         def verb(batch: Batch) -> Any:
             return asked.secret_view(registry.ring_of(terms, registry.known_subscription(batch, key)).current)
 
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        self._look(request, verb)
 
     # -- deliveries
 
@@ -376,27 +369,14 @@ class TopicRoutes:
 
     def list_deliveries(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List deliveries, those of the oldest messages first."""
-        known = {
-            "status",
-            "dead_reason",
-            "topic",
-            "subscription",
-            "message",
-            "since",
-            "until",
-            "limit",
-            "cursor",
-        }
-        query = query_pairs(request.query, known)
+        query = query_pairs(request.query, DELIVERIES | PAGES)
         limit, chosen = _limit(query), self._selection(query)
         status = chosen.status
         if status is not None:
             asked.choice(status, "/status", reading.STATUSES)
         after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
         after = min(max(after, (chosen.since << COUNTER_BITS) - 1), LAST_KEY)
-
-        verb = reading.deliveries(chosen, after, limit)
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        self._look(request, reading.deliveries(chosen, after, limit))
 
     def get_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a delivery."""
@@ -411,22 +391,17 @@ class TopicRoutes:
     def list_attempts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the attempts of a delivery, the first one first."""
         key = self._key(params[0], "dlv_")
-        query = query_pairs(request.query, {"limit", "cursor"})
+        query = query_pairs(request.query, PAGES)
         limit, cursor = _limit(query), query.get("cursor") or "0"
         if not _number(cursor):
             raise InvalidInput(f"/cursor: expected an attempt's number, got {cursor!r:.60}", field="/cursor")
-        after = int(cursor)
-
-        verb = reading.attempts(key, after, limit)
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        self._look(request, reading.attempts(key, int(cursor), limit))
 
     def get_attempt(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show an attempt."""
         text, _, number = params[0].rpartition("-")
         key = self._key(text, "att_")
-
-        verb = reading.attempt(key, int(number) if _number(number) else 0)
-        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+        self._look(request, reading.attempt(key, int(number) if _number(number) else 0))
 
     def redeliver(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a delivery again, or now if it waits."""
@@ -518,21 +493,6 @@ class TopicRoutes:
         )
 
 
-def _answering(request: Request, then: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Give what is called with a verb's result: it answers."""
-
-    def done(result: Any) -> None:
-        if isinstance(result, AnewError):
-            problem(request, result)
-            return
-        try:
-            then(result)
-        except AnewError as error:
-            problem(request, error)
-
-    return done
-
-
 def reply(request: Request, status: int, value: object) -> None:
     """Answer with JSON."""
     request.reply(status, msgspec.json.encode(value))
@@ -552,7 +512,7 @@ def _guarded(handler: Handler) -> Handler:
         try:
             handler(request, form, params)
         except AnewError as error:
-            problem(request, error)
+            problem(request, form, error)
 
     guarded.__doc__ = handler.__doc__
     return guarded

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from anew.errors import IllegalTransition
-from anew.jobs.codec import LAST_INSTANT, Retention
+from anew.jobs.codec import LAST_INSTANT, U64, Retention
 from anew.jobs.job import Job
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.terms import retention_and_note
@@ -17,10 +17,10 @@ from anew.jobs.transitions import Move, target
 
 
 class RetentionPatch(msgspec.Struct, frozen=True):
-    """New retention, member by member: absent keeps, None clears."""
+    """How long an ended job is kept, in milliseconds: absent keeps what was, None means the server's default."""
 
-    completed_ms: int | UnsetType | None = UNSET
-    dead_ms: int | UnsetType | None = UNSET
+    completed_ms: U64 | UnsetType | None = UNSET
+    dead_ms: U64 | UnsetType | None = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,23 @@ class Unsent:
         self.size = size
 
 
+class Waiting:
+    """How long something has stood still, by the sweep's clock: none is read where bytes are handled."""
+
+    __slots__ = ("_mark", "_since")
+
+    def __init__(self) -> None:
+        self._mark: object = None
+        self._since = 0
+
+    def stands_for(self, now_ms: int, mark: object) -> int:
+        """Give for how many milliseconds the mark has been the same; None: nothing is awaited."""
+        if mark is None or mark != self._mark:
+            self._mark = mark
+            self._since = now_ms
+        return now_ms - self._since
+
+
 class Pace:
     """How fast a body comes in, over the last seconds.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import threading
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from anew.net.admission import Admission
@@ -40,7 +41,7 @@ class HttpPort:
         self.head_parser = HeadParser(server.limits)
         self.answer_heads = AnswerHeads()
         self._answer_blocks: AnswerBlocks | None = None
-        self._now_at = 0
+        self._date = b""  # of answers: RFC 9110, 6.6.1, asks for one
         server.on_tick.append(self._tick)
 
     def connection(self) -> Http1Connection:
@@ -62,10 +63,8 @@ class HttpPort:
         server = self.server
         if self._answer_blocks is None:
             self._answer_blocks = AnswerBlocks()
-            self._answer_blocks.tick(self._now_at)
-        successor = Http2Connection(
-            server, self.admission, server.limits, server.counters, self._answer_blocks
-        )
+            self._answer_blocks.new_date(self._date)
+        successor = Http2Connection(server, self.admission, self._answer_blocks)
         server.replace(wire, successor)
         transport.set_protocol(successor)
         successor.connection_made(transport)
@@ -74,10 +73,13 @@ class HttpPort:
             successor.drain()
 
     def _tick(self, now_at: int) -> None:
-        if not self._now_at:
+        date = formatdate(now_at // 1000, usegmt=True).encode()
+        if date == self._date:
+            return
+        if not self._date:
             # Now that somebody listens: it takes 20 ms, which neither the start nor the first HTTP/2 client should wait for.
             threading.Thread(target=importlib.import_module, args=(_http2,), daemon=True).start()
-        self._now_at = now_at
-        self.answer_heads.tick(now_at)
+        self._date = date
+        self.answer_heads.new_date(date)
         if self._answer_blocks is not None:
-            self._answer_blocks.tick(now_at)
+            self._answer_blocks.new_date(date)

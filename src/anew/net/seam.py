@@ -26,6 +26,9 @@ from anew.errors import (
 
 type_json = b"application/json"
 
+bodiless = frozenset((204, 304))
+"""Statuses whose answers have no body."""
+
 long_answer = 64 << 10
 """Bytes of an answer above which it is refused while peers leave too much unread; shorter ones always go through."""
 

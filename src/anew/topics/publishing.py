@@ -184,7 +184,7 @@ def died(
             "subscription_id": f"sub_{batch.ids.write(subscription.id)}",
             "data": Raw(message.data),
         }
-        batch.insert([NewJob(type=DEAD, queue=queue, payload=Raw(msgspec.json.encode(payload)))])
+        batch.insert([NewJob(type=DEAD, queue=queue, payload=_in_one_line(msgspec.json.encode(payload)))])
 
 
 def _dead(batch: Batch, row: DeliveryRow, message: MessageRow, reason: str) -> dict[str, object]:
@@ -371,9 +371,14 @@ def _queued(message: MessageRow, subscriber: SubscriptionRow, policy: DeliveryPo
     return NewJob(
         type=message.type,
         queue=subscriber.endpoint.removeprefix("queue:"),
-        payload=Raw(body_of(message, policy.request.body)),
+        payload=_in_one_line(body_of(message, policy.request.body)),
         ready_at=message.due_at if message.due_at > message.published_at else None,
     )
+
+
+def _in_one_line(payload: bytes) -> Raw:
+    """Give JSON as a job's payload: what was published may have line ends, and a stream shows each job in one line."""
+    return Raw(payload.translate(None, b"\r\n"))
 
 
 def _wants(subscriber: SubscriptionRow, message: MessageRow) -> bool:

@@ -99,3 +99,10 @@ def test_a_packed_body_of_very_many_values_is_not_built() -> None:
         decode(many, MSGPACK, Report)
     long = msgspec.msgpack.encode({"message": "x" * 10_000_000})
     assert len(decode(long, MSGPACK, Report).message) == 10_000_000
+
+
+def test_of_a_long_text_that_does_not_fit_only_the_beginning_is_written_out() -> None:
+    """The text itself is built; as JSON, where each letter has six bytes, it would be three times the body."""
+    body = b'{"message":"m","retry_at":"%b"}' % ("é" * (2 << 20)).encode()
+    with held_to(3 * len(body)), pytest.raises(MalformedRequest, match="retry_at: expected int"):
+        decode(body, JSON, Report)

@@ -110,7 +110,8 @@ def test_a_preflight_is_answered_before_the_token_is_asked_for() -> None:
     extra = dict(answer.extra)
     assert extra[b"access-control-allow-origin"] == APP.encode()
     assert b"DELETE" in extra[b"access-control-allow-methods"]
-    assert b"authorization" in extra[b"access-control-allow-headers"]
+    for name in (b"authorization", b"idempotency-key", b"interruption-limit", b"worker-id"):
+        assert name in extra[b"access-control-allow-headers"]
     assert ask("OPTIONS", "/jobs", origin="https://evil.example", **question).status == 403
     # Without the question it is a method like any other.
     assert ask("OPTIONS", "/jobs", origin=APP).status == 405

@@ -171,6 +171,9 @@ def test_zizq_66_defaults_and_limits() -> None:
 def test_numbers_name_field_and_value_and_expectation() -> None:
     with pytest.raises(MalformedRequest, match='from: "x" is not valid; expected a whole number up to 9'):
         number("from", "x", 9)
+    with pytest.raises(MalformedRequest, match=r"^attempt: ") as caught:  # it stands in the path
+        number("attempt", "x", 9, MalformedRequest)
+    assert caught.value.field == "attempt"
 
 
 KEY = 0x00000000000000A0

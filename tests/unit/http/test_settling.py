@@ -102,6 +102,15 @@ def test_reports_that_do_not_fit_do_not_reach_the_engine() -> None:
     assert set(codes) == {None, "invalid_job"}
 
 
+def test_a_text_that_is_no_utf_8_is_its_own_reports_fault() -> None:
+    engine = Engine()
+    body = msgspec.msgpack.encode(reports_of(3)).replace(b"\xa2m2", b"\xa2m\xff")
+    request = ask(engine, body, "application/msgpack")
+    engine.apply()
+    codes = [result.get("code") for result in request.answer.data["results"]]
+    assert codes == [None, "malformed_request", None]
+
+
 def test_nothing_but_reports_that_do_not_fit_is_answered_at_once() -> None:
     engine = Engine()
     request = ask(engine, json.dumps({"failures": [{"id": "x"}, 1, None, {}] * 100}).encode())

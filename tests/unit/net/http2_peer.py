@@ -115,19 +115,18 @@ def as_app(app: App | Callable[[Request], None]) -> App:
     return whole
 
 
-def connection(peer: Any, admission: Admission, limits: WireLimits) -> Http2Connection:
-    """Make a connection of which a peer is the server too; answers are of 2023-11-14 22:13:20."""
+def connection(peer: Any) -> Http2Connection:
+    """Make a connection of which a peer is the server too."""
     blocks = AnswerBlocks()
-    blocks.tick(1_700_000_000_000)
-    return Http2Connection(peer, admission, limits, peer.counters, blocks)
+    blocks.new_date(b"Tue, 14 Nov 2023 22:13:20 GMT")
+    return Http2Connection(peer, peer.admission, blocks)
 
 
-class Peer:
-    """The `h2` package as the client of one connection.
+class Served:
+    """One connection without a socket, of which a peer is the server too.
 
     Attributes:
         requests: What the application got and has not answered.
-        events: Everything the client has understood so far.
         now_ms: What the gate reads as the monotonic clock.
     """
 
@@ -139,15 +138,27 @@ class Peer:
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
         self.admission = Admission(as_app(app or self.requests.append), self.gate)
-        self.conn = connection(self, self.admission, WireLimits(**limits))
-        config = h2.config.H2Configuration(client_side=True, header_encoding=None)
-        self.client = h2.connection.H2Connection(config)
-        self.events: list[Any] = []
+        self.limits = WireLimits(**limits)
+        self.conn = connection(self)
         self.conn.connection_made(self.transport)
-        self.client.initiate_connection()
 
     def left(self, wire: object) -> None:
         self.gone.append(wire)
+
+
+class Peer(Served):
+    """The `h2` package as the client of one connection.
+
+    Attributes:
+        events: Everything the client has understood so far.
+    """
+
+    def __init__(self, app: Callable[[Request], None] | None = None, **limits: int) -> None:
+        super().__init__(app, **limits)
+        config = h2.config.H2Configuration(client_side=True, header_encoding=None)
+        self.client = h2.connection.H2Connection(config)
+        self.events: list[Any] = []
+        self.client.initiate_connection()
 
     async def turn(self) -> list[Any]:
         """Carry bytes both ways until nothing moves; give what the client understood meanwhile."""
@@ -208,23 +219,12 @@ class Peer:
         return None
 
 
-class RawPeer:
+class RawPeer(Served):
     """A peer that sends whatever bytes it likes and reads frames back."""
 
     def __init__(self, app: Callable[[Request], None] | None = None, **limits: int) -> None:
-        self.requests: list[Request] = []
-        self.gone: list[object] = []
-        self.counters = WireCounters()
-        self.transport = FakeTransport()
-        self.now_ms = 1
-        self.gate = Gate(lambda: self.now_ms)
-        self.admission = Admission(as_app(app or self.requests.append), self.gate)
-        self.conn = connection(self, self.admission, WireLimits(**limits))
-        self.conn.connection_made(self.transport)
+        super().__init__(app, **limits)
         self.conn.data_received(preface + frame(4, 0, 0))
-
-    def left(self, wire: object) -> None:
-        self.gone.append(wire)
 
     def send(self, *frames: bytes) -> None:
         self.conn.data_received(b"".join(frames))

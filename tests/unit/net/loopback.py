@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Mapping
@@ -249,3 +251,27 @@ class Site:
     @property
     def refused(self) -> dict[str, int]:
         return self.server.counters.refused
+
+
+def on_site(
+    limits: WireLimits | None = None,
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Have an asynchronous test run on both kinds of loop, with a server of its own for its first argument."""
+
+    def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        def on_loop(loop: str, **given: Any) -> None:
+            async def on_server() -> None:
+                async with Site(limits or WireLimits()) as site:
+                    await test(site, **given)
+
+            run(on_server, loop)
+
+        others = list(inspect.signature(test).parameters.values())[1:]
+        named = functools.update_wrapper(on_loop, test)
+        # What pytest is to give: a loop, and whatever else the test asks for.
+        loop = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY)
+        keywords = [other.replace(kind=inspect.Parameter.KEYWORD_ONLY) for other in others]
+        named.__signature__ = inspect.Signature([loop, *keywords])  # type: ignore[attr-defined]
+        return named
+
+    return decorate

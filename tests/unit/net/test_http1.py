@@ -14,46 +14,40 @@ from anew.net.port import HttpPort
 from anew.net.seam import Request
 from tests.unit.net.http1_peer import fetch, get, post
 from tests.unit.net.http2_peer import FakeTransport, as_app, in_loop
-from tests.unit.net.loopback import Site, run
+from tests.unit.net.loopback import Site, on_site, run
 
 # ---- the ordinary
 
 
-def test_a_request_has_all_its_parts(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            reply = await client.exchange(
-                post(b"hello", b"/a%20b?x=1&y", b"X-Two: first\r\nx-two: second \t\r\nEmpty:\r\n")
-            )
-            assert (reply.status, reply.body) == (200, b"hello")
-            assert reply.headers["content-type"] == "text/plain"
-            assert reply.headers["content-length"] == "5"
-            assert "connection" not in reply.headers
-            assert reply.headers["date"].endswith(" GMT")
-            request = site.app.seen[0]
-            assert (request.method, request.path, request.query) == (b"POST", b"/a%20b", b"x=1&y")
-            assert request.headers == {
-                b"host": b"h",
-                b"x-two": b"first",
-                b"empty": b"",
-                b"content-length": b"5",
-            }
-            assert site.server.counters.requests == 1
-
-    run(test, loop)
+@on_site()
+async def test_a_request_has_all_its_parts(site: Site) -> None:
+    client = await site.connect()
+    reply = await client.exchange(
+        post(b"hello", b"/a%20b?x=1&y", b"X-Two: first\r\nx-two: second \t\r\nEmpty:\r\n")
+    )
+    assert (reply.status, reply.body) == (200, b"hello")
+    assert reply.headers["content-type"] == "text/plain"
+    assert reply.headers["content-length"] == "5"
+    assert "connection" not in reply.headers
+    assert reply.headers["date"].endswith(" GMT")
+    request = site.app.seen[0]
+    assert (request.method, request.path, request.query) == (b"POST", b"/a%20b", b"x=1&y")
+    assert request.headers == {
+        b"host": b"h",
+        b"x-two": b"first",
+        b"empty": b"",
+        b"content-length": b"5",
+    }
+    assert site.server.counters.requests == 1
 
 
-def test_keep_alive_serves_many_requests_of_changing_shape(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            for size in (0, 1, 1, 70_000, 1, 0, 300_000):
-                assert (await client.exchange(post(b"x" * size))).body == b"x" * size
-            assert (await client.exchange(fetch(b"/?"))).status == 200
-            assert (site.app.seen[-1].path, site.app.seen[-1].query) == (b"/", b"")
-
-    run(test, loop)
+@on_site()
+async def test_keep_alive_serves_many_requests_of_changing_shape(site: Site) -> None:
+    client = await site.connect()
+    for size in (0, 1, 1, 70_000, 1, 0, 300_000):
+        assert (await client.exchange(post(b"x" * size))).body == b"x" * size
+    assert (await client.exchange(fetch(b"/?"))).status == 200
+    assert (site.app.seen[-1].path, site.app.seen[-1].query) == (b"/", b"")
 
 
 def test_every_split_of_a_request_reads_the_same(loop: str) -> None:
@@ -95,82 +89,65 @@ async def test_a_head_without_its_end_is_waited_for_though_all_its_lines_are_kno
     assert [request.path for request in seen] == [b"/a"]
 
 
-def test_answers_without_body(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/nothing") + get)
-            reply = await client.reply()
-            assert reply.status == 204
-            assert set(reply.headers) == {"date"}
-            assert (await client.reply()).headers["content-length"] == "0"
-
-    run(test, loop)
+@on_site()
+async def test_answers_without_body(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/nothing") + get)
+    reply = await client.reply()
+    assert reply.status == 204
+    assert set(reply.headers) == {"date"}
+    assert (await client.reply()).headers["content-length"] == "0"
 
 
-def test_head_gets_the_headers_alone(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(
-                b"HEAD /large?12 HTTP/1.1\r\nHost: h\r\n\r\nHEAD /stream HTTP/1.1\r\nHost: h\r\n\r\n" + get
-            )
-            assert (await client.reply(to_head=True)).headers["content-length"] == "12"
-            streamed = await client.reply(to_head=True)
-            assert streamed.headers["content-type"] == "application/x-ndjson"
-            assert "content-length" not in streamed.headers
-            assert site.app.streams == [None]
-            assert (await client.reply()).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_head_gets_the_headers_alone(site: Site) -> None:
+    client = await site.connect()
+    client.send(b"HEAD /large?12 HTTP/1.1\r\nHost: h\r\n\r\nHEAD /stream HTTP/1.1\r\nHost: h\r\n\r\n" + get)
+    assert (await client.reply(to_head=True)).headers["content-length"] == "12"
+    streamed = await client.reply(to_head=True)
+    assert streamed.headers["content-type"] == "application/x-ndjson"
+    assert "content-length" not in streamed.headers
+    assert site.app.streams == [None]
+    assert (await client.reply()).status == 200
 
 
-def test_an_application_that_fails_answers_500_and_the_connection_lives(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            reply = await client.exchange(fetch(b"/crash"))
-            assert (reply.status, json.loads(reply.body)) == (
-                500,
-                {"error": "internal server error", "code": "internal_error"},
-            )
-            assert (await client.exchange(get)).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_an_application_that_fails_answers_500_and_the_connection_lives(site: Site) -> None:
+    client = await site.connect()
+    reply = await client.exchange(fetch(b"/crash"))
+    assert (reply.status, json.loads(reply.body)) == (
+        500,
+        {"error": "internal server error", "code": "internal_error"},
+    )
+    assert (await client.exchange(get)).status == 200
 
 
-def test_extra_headers_and_a_second_answer(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/later"))
-            await site.app.until(lambda: bool(site.app.later))
-            request = site.app.later[0]
-            with pytest.raises(ValueError, match="no line ends"):
-                request.reply(200, extra=((b"x", b"a\r\nb: c"),))
-            request.reply(429, b"{}", extra=((b"retry-after", b"1"),))
-            request.reply(200, b"again")
-            assert request.open_stream(200, b"text/plain") is None
-            reply = await client.reply()
-            assert (reply.status, reply.headers["retry-after"]) == (429, "1")
-            assert (await client.exchange(post(b"next"))).body == b"next"
-            site.app.seen[-1].reply(200, b"again")
-            assert (await client.exchange(post(b"last"))).body == b"last"
-
-    run(test, loop)
+@on_site()
+async def test_extra_headers_and_a_second_answer(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/later"))
+    await site.app.until(lambda: bool(site.app.later))
+    request = site.app.later[0]
+    with pytest.raises(ValueError, match="no line ends"):
+        request.reply(200, extra=((b"x", b"a\r\nb: c"),))
+    request.reply(429, b"{}", extra=((b"retry-after", b"1"),))
+    request.reply(200, b"again")
+    assert request.open_stream(200, b"text/plain") is None
+    reply = await client.reply()
+    assert (reply.status, reply.headers["retry-after"]) == (429, "1")
+    assert (await client.exchange(post(b"next"))).body == b"next"
+    site.app.seen[-1].reply(200, b"again")
+    assert (await client.exchange(post(b"last"))).body == b"last"
 
 
-def test_requests_are_counted_once_each(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(get * 3 + post(b"x" * 100_000) + get)
-            for _ in range(5):
-                assert (await client.reply()).status == 200
-            assert site.server.counters.requests == 5
-            assert all(isinstance(request, Request) for request in site.app.seen)
-
-    run(test, loop)
+@on_site()
+async def test_requests_are_counted_once_each(site: Site) -> None:
+    client = await site.connect()
+    client.send(get * 3 + post(b"x" * 100_000) + get)
+    for _ in range(5):
+        assert (await client.reply()).status == 200
+    assert site.server.counters.requests == 5
+    assert all(isinstance(request, Request) for request in site.app.seen)
 
 
 # ---- versions, targets, hosts
@@ -186,34 +163,28 @@ def test_requests_are_counted_once_each(loop: str) -> None:
         (b"GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive\r\n\r\n", ""),
     ],
 )
-def test_who_keeps_the_connection(loop: str, head: bytes, kept: str | None) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(head + get)
-            reply = await client.reply()
-            assert reply.status == 200
-            assert reply.headers.get("connection", "") == ("close" if kept is None else kept)
-            if kept is None:
-                assert await client.rest() == b""
-                assert len(site.app.seen) == 1
-            else:
-                assert (await client.reply()).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_who_keeps_the_connection(site: Site, head: bytes, kept: str | None) -> None:
+    client = await site.connect()
+    client.send(head + get)
+    reply = await client.reply()
+    assert reply.status == 200
+    assert reply.headers.get("connection", "") == ("close" if kept is None else kept)
+    if kept is None:
+        assert await client.rest() == b""
+        assert len(site.app.seen) == 1
+    else:
+        assert (await client.reply()).status == 200
 
 
-def test_http_1_0_does_not_spoil_the_parser_for_the_next(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            for _ in range(3):
-                old = await site.connect()
-                assert (await old.exchange(b"GET /new HTTP/1.0\r\nA: b\r\n\r\n")).status == 200
-                assert b"host" not in site.app.seen[-1].headers
-                client = await site.connect()
-                assert (await client.exchange(get)).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_http_1_0_does_not_spoil_the_parser_for_the_next(site: Site) -> None:
+    for _ in range(3):
+        old = await site.connect()
+        assert (await old.exchange(b"GET /new HTTP/1.0\r\nA: b\r\n\r\n")).status == 200
+        assert b"host" not in site.app.seen[-1].headers
+        client = await site.connect()
+        assert (await client.exchange(get)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -227,28 +198,21 @@ def test_http_1_0_does_not_spoil_the_parser_for_the_next(loop: str) -> None:
         (b"GET //double/x", b"h", b"//double/x", b""),
     ],
 )
-def test_forms_of_target(loop: str, line: bytes, host: bytes, path: bytes, query: bytes) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            assert (await client.exchange(line + b" HTTP/1.1\r\nHost: h\r\n\r\n")).status == 200
-            request = site.app.seen[0]
-            assert (request.headers[b"host"], request.path, request.query) == (host, path, query)
-            assert (await client.exchange(get)).status == 200
-            assert site.app.seen[1].headers[b"host"] == b"h"
-
-    run(test, loop)
+@on_site()
+async def test_forms_of_target(site: Site, line: bytes, host: bytes, path: bytes, query: bytes) -> None:
+    client = await site.connect()
+    assert (await client.exchange(line + b" HTTP/1.1\r\nHost: h\r\n\r\n")).status == 200
+    request = site.app.seen[0]
+    assert (request.headers[b"host"], request.path, request.query) == (host, path, query)
+    assert (await client.exchange(get)).status == 200
+    assert site.app.seen[1].headers[b"host"] == b"h"
 
 
-def test_upgrades_are_served_as_plain_requests(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            for protocol in (b"websocket", b"h2c"):
-                fields = (
-                    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %b\r\nHTTP2-Settings: AAMAAABk\r\n"
-                    % protocol
-                )
-                assert (await client.exchange(post(b"body", extra=fields))).body == b"body"
-
-    run(test, loop)
+@on_site()
+async def test_upgrades_are_served_as_plain_requests(site: Site) -> None:
+    client = await site.connect()
+    for protocol in (b"websocket", b"h2c"):
+        fields = (
+            b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %b\r\nHTTP2-Settings: AAMAAABk\r\n" % protocol
+        )
+        assert (await client.exchange(post(b"body", extra=fields))).body == b"body"

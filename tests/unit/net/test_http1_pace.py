@@ -13,83 +13,70 @@ from anew.net.http1.answer import Http1Request
 from anew.net.http1.connection import Http1Connection
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import fetch, fields, get
-from tests.unit.net.loopback import Site, run, until
+from tests.unit.net.loopback import Site, on_site, run, until
 
 
-def test_a_stream_is_not_writable_while_its_peer_is_behind(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(write_buffer=100_000)) as site:
-            client = await site.connect_small()
-            client.send(fetch(b"/stream"))
-            await site.app.until(lambda: bool(site.app.streams))
-            stream = site.app.stream
-            sent = 0
-            while stream.writable:
-                assert sent < 100_000_000
-                stream.write(b"x" * 10_000)
-                sent += 10_000
-                await asyncio.sleep(0)
-            assert site.app.drained == 0
-            client.resume()
-            await client.head()
-            received = 0
-            while received < sent:
-                received += len(await client.chunk())
-            await site.app.until(lambda: site.app.drained == 1)
-            assert stream.writable
-
-    run(test, loop)
+@on_site(WireLimits(write_buffer=100_000))
+async def test_a_stream_is_not_writable_while_its_peer_is_behind(site: Site) -> None:
+    client = await site.connect_small()
+    client.send(fetch(b"/stream"))
+    await site.app.until(lambda: bool(site.app.streams))
+    stream = site.app.stream
+    sent = 0
+    while stream.writable:
+        assert sent < 100_000_000
+        stream.write(b"x" * 10_000)
+        sent += 10_000
+        await asyncio.sleep(0)
+    assert site.app.drained == 0
+    client.resume()
+    await client.head()
+    received = 0
+    while received < sent:
+        received += len(await client.chunk())
+    await site.app.until(lambda: site.app.drained == 1)
+    assert stream.writable
 
 
-def test_no_requests_are_read_while_answers_cannot_be_written(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(write_buffer=100_000)) as site:
-            client = await site.connect_small()
-            client.send(fetch(b"/large?1000000") * 60)
-            await site.app.until(lambda: len(site.app.seen) >= 1)
-            for _ in range(50):
-                await asyncio.sleep(0)
-            # 60 MB were asked for; what the kernel takes (a few MB) and one answer are all that was made.
-            assert len(site.app.seen) < 30
-            client.resume()
-            for _ in range(60):
-                assert len((await client.reply()).body) == 1_000_000
-
-    run(test, loop)
+@on_site(WireLimits(write_buffer=100_000))
+async def test_no_requests_are_read_while_answers_cannot_be_written(site: Site) -> None:
+    client = await site.connect_small()
+    client.send(fetch(b"/large?1000000") * 60)
+    await site.app.until(lambda: len(site.app.seen) >= 1)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    # 60 MB were asked for; what the kernel takes (a few MB) and one answer are all that was made.
+    assert len(site.app.seen) < 30
+    client.resume()
+    for _ in range(60):
+        assert len((await client.reply()).body) == 1_000_000
 
 
-def test_a_stalled_reader_is_cut_off(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(write_buffer=100_000, stall_timeout_ms=300)) as site:
-            client = await site.connect_small()
-            client.send(fetch(b"/stream"))
-            await site.app.until(lambda: bool(site.app.streams))
-            while site.app.stream.writable:
-                site.app.stream.write(b"x" * 10_000)
-                await asyncio.sleep(0)
-            await site.app.until(lambda: len(site.app.closed) == 1)
-            assert site.refused == {"stalled_reader": 1}
-
-    run(test, loop)
+@on_site(WireLimits(write_buffer=100_000, stall_timeout_ms=300))
+async def test_a_stalled_reader_is_cut_off(site: Site) -> None:
+    client = await site.connect_small()
+    client.send(fetch(b"/stream"))
+    await site.app.until(lambda: bool(site.app.streams))
+    while site.app.stream.writable:
+        site.app.stream.write(b"x" * 10_000)
+        await asyncio.sleep(0)
+    await site.app.until(lambda: len(site.app.closed) == 1)
+    assert site.refused == {"stalled_reader": 1}
 
 
-def test_a_taker_whose_jobs_lie_in_the_kernel_is_cut_off_too(loop: str) -> None:
+@on_site(WireLimits(stall_timeout_ms=300))
+async def test_a_taker_whose_jobs_lie_in_the_kernel_is_cut_off_too(site: Site) -> None:
     """What fits into the kernel's send buffer leaves the transport's empty, and still nobody reads it."""
-
-    async def test() -> None:
-        async with Site(WireLimits(stall_timeout_ms=300)) as site:
-            client = await site.connect_small()
-            client.send(fetch(b"/stream"))
-            await site.app.until(lambda: bool(site.app.streams))
-            for _ in range(10):
-                site.app.stream.write(b"x" * 10_000)
-                await asyncio.sleep(0)
-            transport = cast(Http1Request, site.app.seen[0]).conn.transport
-            assert transport.get_write_buffer_size() == 0
-            await site.app.until(lambda: len(site.app.closed) == 1)
-            assert site.refused == {"stalled_reader": 1}
-
-    run(test, loop)
+    client = await site.connect_small()
+    client.send(fetch(b"/stream"))
+    await site.app.until(lambda: bool(site.app.streams))
+    for _ in range(10):
+        site.app.stream.write(b"x" * 10_000)
+        await asyncio.sleep(0)
+    transport = cast(Http1Request, site.app.seen[0]).conn.transport
+    assert transport.get_write_buffer_size() == 0
+    await site.app.until(lambda: len(site.app.closed) == 1)
+    assert site.refused == {"stalled_reader": 1}
 
 
 def test_a_taker_that_has_read_everything_may_stay(loop: str) -> None:
@@ -113,16 +100,13 @@ def test_a_taker_that_has_read_everything_may_stay(loop: str) -> None:
     run(test, loop)
 
 
-def test_a_last_answer_that_nobody_reads_does_not_keep_the_connection(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(stall_timeout_ms=300)) as site:
-            client = await site.connect_small()
-            client.send(fetch(b"/large?10000000", b"Connection: close\r\n"))
-            await site.app.until(lambda: bool(site.app.seen))
-            await site.emptied()
-            assert site.refused == {"stalled_reader": 1}
-
-    run(test, loop)
+@on_site(WireLimits(stall_timeout_ms=300))
+async def test_a_last_answer_that_nobody_reads_does_not_keep_the_connection(site: Site) -> None:
+    client = await site.connect_small()
+    client.send(fetch(b"/large?10000000", b"Connection: close\r\n"))
+    await site.app.until(lambda: bool(site.app.seen))
+    await site.emptied()
+    assert site.refused == {"stalled_reader": 1}
 
 
 def test_a_slow_head_gets_408(loop: str) -> None:
@@ -150,15 +134,12 @@ def test_a_slow_head_gets_408(loop: str) -> None:
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
-def test_a_slow_body_gets_408(loop: str, framing: bytes) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(header_timeout_ms=300, body_rate=100_000)) as site:
-            client = await site.connect()
-            reply = await client.exchange(fields(framing, b"5\r\nabcde\r\n"))
-            assert (reply.status, site.refused) == (408, {"slow_body": 1})
-            assert await client.rest() == b""
-
-    run(test, loop)
+@on_site(WireLimits(header_timeout_ms=300, body_rate=100_000))
+async def test_a_slow_body_gets_408(site: Site, framing: bytes) -> None:
+    client = await site.connect()
+    reply = await client.exchange(fields(framing, b"5\r\nabcde\r\n"))
+    assert (reply.status, site.refused) == (408, {"slow_body": 1})
+    assert await client.rest() == b""
 
 
 def test_a_body_that_stops_one_byte_short_gets_408_though_it_came_fast(loop: str) -> None:
@@ -207,16 +188,13 @@ def test_a_body_is_not_slow_while_we_do_not_read(loop: str) -> None:
     run(test, loop)
 
 
-def test_a_head_after_an_empty_line_has_its_own_time(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(header_timeout_ms=300)) as site:
-            idle, slow = await site.connect(), await site.connect()
-            idle.send(b"\r")
-            await asyncio.sleep(0)
-            idle.send(b"\n")
-            assert (await slow.exchange(b"G")).status == 408
-            assert (await slow.rest()) == b""
-            assert (await idle.exchange(get)).status == 200
-            assert site.refused == {"slow_head": 1}
-
-    run(test, loop)
+@on_site(WireLimits(header_timeout_ms=300))
+async def test_a_head_after_an_empty_line_has_its_own_time(site: Site) -> None:
+    idle, slow = await site.connect(), await site.connect()
+    idle.send(b"\r")
+    await asyncio.sleep(0)
+    idle.send(b"\n")
+    assert (await slow.exchange(b"G")).status == 408
+    assert (await slow.rest()) == b""
+    assert (await idle.exchange(get)).status == 200
+    assert site.refused == {"slow_head": 1}

@@ -10,121 +10,99 @@ import pytest
 from anew.clock import ManualClock
 from anew.net.http1.answer import Http1Request
 from tests.unit.net.http1_peer import fetch, fields, get, post
-from tests.unit.net.loopback import Client, Site, run, until
+from tests.unit.net.loopback import Client, Site, on_site, run, until
 
 # ---- 100-continue
 
 
-def test_100_continue_comes_once_the_head_is_good(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fields(b"Expect: 100-Continue\r\nContent-Length: 3"))
-            assert await client.head() == (100, {})
-            assert (await client.exchange(b"abc")).body == b"abc"
-            client.send(fields(b"Expect: 100-continue\r\nTransfer-Encoding: chunked"))
-            assert await client.head() == (100, {})
-            assert (await client.exchange(b"3\r\nabc\r\n0\r\n\r\n")).body == b"abc"
-            # The body is there already, or there is none: no need to ask for it.
-            assert (
-                await client.exchange(fields(b"Expect: 100-continue\r\nContent-Length: 3", b"abc"))
-            ).body == b"abc"
-            assert (await client.exchange(fetch(b"/", b"Expect: 100-continue\r\n"))).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_100_continue_comes_once_the_head_is_good(site: Site) -> None:
+    client = await site.connect()
+    client.send(fields(b"Expect: 100-Continue\r\nContent-Length: 3"))
+    assert await client.head() == (100, {})
+    assert (await client.exchange(b"abc")).body == b"abc"
+    client.send(fields(b"Expect: 100-continue\r\nTransfer-Encoding: chunked"))
+    assert await client.head() == (100, {})
+    assert (await client.exchange(b"3\r\nabc\r\n0\r\n\r\n")).body == b"abc"
+    # The body is there already, or there is none: no need to ask for it.
+    assert (
+        await client.exchange(fields(b"Expect: 100-continue\r\nContent-Length: 3", b"abc"))
+    ).body == b"abc"
+    assert (await client.exchange(fetch(b"/", b"Expect: 100-continue\r\n"))).status == 200
 
 
-def test_100_continue_waits_for_the_answers_before_it(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/later") + fields(b"Expect: 100-continue\r\nContent-Length: 3"))
-            await site.app.until(lambda: bool(site.app.later))
-            site.app.later[0].reply(200, b"first")
-            assert (await client.reply()).body == b"first"
-            assert await client.head() == (100, {})
-            assert (await client.exchange(b"abc")).body == b"abc"
-
-    run(test, loop)
+@on_site()
+async def test_100_continue_waits_for_the_answers_before_it(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/later") + fields(b"Expect: 100-continue\r\nContent-Length: 3"))
+    await site.app.until(lambda: bool(site.app.later))
+    site.app.later[0].reply(200, b"first")
+    assert (await client.reply()).body == b"first"
+    assert await client.head() == (100, {})
+    assert (await client.exchange(b"abc")).body == b"abc"
 
 
-def test_http_1_0_gets_no_100(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(b"POST / HTTP/1.0\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-            client.send(b"abc")
-            assert (await client.reply()).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_http_1_0_gets_no_100(site: Site) -> None:
+    client = await site.connect()
+    client.send(b"POST / HTTP/1.0\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+    client.send(b"abc")
+    assert (await client.reply()).status == 200
 
 
 # ---- pipelining
 
 
-def test_a_request_reaches_the_application_when_the_one_before_is_answered(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(b"".join(fetch(b"/later?%d" % n) for n in range(1000)) + post(b"end"))
-            for n in range(1000):
-                await site.app.until(lambda: len(site.app.later) > 0)
-                assert len(site.app.seen) == n + 1
-                site.app.later.pop().reply(200, b"%d" % n)
-                assert len(site.app.seen) == n + 1  # not in the middle of whatever gave the answer
-                assert (await client.reply()).body == b"%d" % n
-            assert (await client.reply()).body == b"end"
-            assert (await client.exchange(post(b"on"))).body == b"on"
-
-    run(test, loop)
+@on_site()
+async def test_a_request_reaches_the_application_when_the_one_before_is_answered(site: Site) -> None:
+    client = await site.connect()
+    client.send(b"".join(fetch(b"/later?%d" % n) for n in range(1000)) + post(b"end"))
+    for n in range(1000):
+        await site.app.until(lambda: len(site.app.later) > 0)
+        assert len(site.app.seen) == n + 1
+        site.app.later.pop().reply(200, b"%d" % n)
+        assert len(site.app.seen) == n + 1  # not in the middle of whatever gave the answer
+        assert (await client.reply()).body == b"%d" % n
+    assert (await client.reply()).body == b"end"
+    assert (await client.exchange(post(b"on"))).body == b"on"
 
 
-def test_requests_answered_at_once_and_later_are_mixed(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send((fetch(b"/later") + post(b"b")) * 20)
-            for _ in range(20):
-                await site.app.until(lambda: bool(site.app.later))
-                site.app.later.pop().reply(200, b"a")
-                assert [(await client.reply()).body for _ in range(2)] == [b"a", b"b"]
-
-    run(test, loop)
+@on_site()
+async def test_requests_answered_at_once_and_later_are_mixed(site: Site) -> None:
+    client = await site.connect()
+    client.send((fetch(b"/later") + post(b"b")) * 20)
+    for _ in range(20):
+        await site.app.until(lambda: bool(site.app.later))
+        site.app.later.pop().reply(200, b"a")
+        assert [(await client.reply()).body for _ in range(2)] == [b"a", b"b"]
 
 
-def test_requests_that_arrive_in_pieces_behind_another_wait_too(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/later"))
-            await site.app.until(lambda: len(site.app.seen) == 1)
-            for at in range(0, len(post(b"piece")), 7):
-                client.send(post(b"piece")[at : at + 7])
-                await asyncio.sleep(0)
-            site.app.later[0].reply(200, b"first")
-            assert [(await client.reply()).body for _ in range(2)] == [b"first", b"piece"]
-
-    run(test, loop)
+@on_site()
+async def test_requests_that_arrive_in_pieces_behind_another_wait_too(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/later"))
+    await site.app.until(lambda: len(site.app.seen) == 1)
+    for at in range(0, len(post(b"piece")), 7):
+        client.send(post(b"piece")[at : at + 7])
+        await asyncio.sleep(0)
+    site.app.later[0].reply(200, b"first")
+    assert [(await client.reply()).body for _ in range(2)] == [b"first", b"piece"]
 
 
-def test_a_peer_that_sends_far_ahead_is_not_read_until_little_is_left(loop: str) -> None:
+@on_site()
+async def test_a_peer_that_sends_far_ahead_is_not_read_until_little_is_left(site: Site) -> None:
     """8 MB behind an unanswered request: more than 64 KiB of it is not kept, but for one read."""
-
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/later") + post(b"x" * 10_000) * 800)
-            await site.app.until(lambda: len(site.app.seen) == 1)
-            transport = cast(Http1Request, site.app.later[0]).conn.transport
-            await until(lambda: not transport.is_reading())
-            assert len(site.app.seen) == 1
-            site.app.later[0].reply(200, b"first")
-            assert (await client.reply()).body == b"first"
-            for _ in range(800):
-                assert (await client.reply()).body == b"x" * 10_000
-            assert transport.is_reading()
-
-    run(test, loop)
+    client = await site.connect()
+    client.send(fetch(b"/later") + post(b"x" * 10_000) * 800)
+    await site.app.until(lambda: len(site.app.seen) == 1)
+    transport = cast(Http1Request, site.app.later[0]).conn.transport
+    await until(lambda: not transport.is_reading())
+    assert len(site.app.seen) == 1
+    site.app.later[0].reply(200, b"first")
+    assert (await client.reply()).body == b"first"
+    for _ in range(800):
+        assert (await client.reply()).body == b"x" * 10_000
+    assert transport.is_reading()
 
 
 async def piled_up(site: Site, connections: int) -> list[Client]:
@@ -200,34 +178,28 @@ def test_what_came_later_is_not_shed_with_what_came_before_it(loop: str) -> None
 # ---- ends
 
 
-def test_a_half_closed_client_gets_all_its_answers(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/later") * 5 + post(b"last") + b"GET /unfinished HTTP/1.1\r\nHo")
-            client.half_close()
-            for _ in range(5):
-                await site.app.until(lambda: bool(site.app.later))
-                site.app.later.pop(0).reply(200, b"x")
-                assert (await client.reply()).body == b"x"
-            assert (await client.reply()).body == b"last"
-            assert await client.rest() == b""
-            assert len(site.app.seen) == 6
-
-    run(test, loop)
+@on_site()
+async def test_a_half_closed_client_gets_all_its_answers(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/later") * 5 + post(b"last") + b"GET /unfinished HTTP/1.1\r\nHo")
+    client.half_close()
+    for _ in range(5):
+        await site.app.until(lambda: bool(site.app.later))
+        site.app.later.pop(0).reply(200, b"x")
+        assert (await client.reply()).body == b"x"
+    assert (await client.reply()).body == b"last"
+    assert await client.rest() == b""
+    assert len(site.app.seen) == 6
 
 
-def test_an_answer_after_the_peer_is_gone_does_nothing(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/later") + fetch(b"/later"))
-            await site.app.until(lambda: len(site.app.later) == 1)
-            client.vanish()
-            await site.emptied()
-            assert site.app.later[0].open_stream(200, b"text/plain") is None
-            site.app.later[0].reply(200, b"x")
-            await asyncio.sleep(0)
-            assert len(site.app.seen) == 1
-
-    run(test, loop)
+@on_site()
+async def test_an_answer_after_the_peer_is_gone_does_nothing(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/later") + fetch(b"/later"))
+    await site.app.until(lambda: len(site.app.later) == 1)
+    client.vanish()
+    await site.emptied()
+    assert site.app.later[0].open_stream(200, b"text/plain") is None
+    site.app.later[0].reply(200, b"x")
+    await asyncio.sleep(0)
+    assert len(site.app.seen) == 1

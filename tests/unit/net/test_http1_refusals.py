@@ -8,7 +8,7 @@ import pytest
 
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import chunks, fetch, fields, get, post
-from tests.unit.net.loopback import Site, run
+from tests.unit.net.loopback import Site, on_site, run
 
 
 def line(raw: bytes) -> bytes:
@@ -217,37 +217,28 @@ small = WireLimits(max_body=1000, max_target=200, max_head=300, max_headers=5)
         (431, chunks((b"1;" + b"x" * 200 + b"\r\na\r\n") * 2)),
     ],
 )
-def test_limits_are_kept_before_the_bytes_are_read(loop: str, status: int, raw: bytes) -> None:
-    async def test() -> None:
-        async with Site(small) as site:
-            client = await site.connect()
-            reply = await client.exchange(raw)
-            assert reply.status == status
-            assert await client.rest() == b""
-            assert site.app.seen == []
-
-    run(test, loop)
+@on_site(small)
+async def test_limits_are_kept_before_the_bytes_are_read(site: Site, status: int, raw: bytes) -> None:
+    client = await site.connect()
+    reply = await client.exchange(raw)
+    assert reply.status == status
+    assert await client.rest() == b""
+    assert site.app.seen == []
 
 
-def test_what_is_just_within_the_limits(loop: str) -> None:
-    async def test() -> None:
-        async with Site(small) as site:
-            client = await site.connect()
-            assert (await client.exchange(post(b"x" * 1000))).status == 200
-            assert (await client.exchange(chunks(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
-            assert (await client.exchange(fetch(b"/" + b"x" * 199))).status == 200
-            # "Host: h" is 9 bytes with its end, "A: " and the end 5.
-            assert (await client.exchange(fetch(b"/", b"A: " + b"x" * 286 + b"\r\n"))).status == 200
-            assert (await client.exchange(fetch(b"/", b"A: b\r\n" * 4))).status == 200
-
-    run(test, loop)
+@on_site(small)
+async def test_what_is_just_within_the_limits(site: Site) -> None:
+    client = await site.connect()
+    assert (await client.exchange(post(b"x" * 1000))).status == 200
+    assert (await client.exchange(chunks(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
+    assert (await client.exchange(fetch(b"/" + b"x" * 199))).status == 200
+    # "Host: h" is 9 bytes with its end, "A: " and the end 5.
+    assert (await client.exchange(fetch(b"/", b"A: " + b"x" * 286 + b"\r\n"))).status == 200
+    assert (await client.exchange(fetch(b"/", b"A: b\r\n" * 4))).status == 200
 
 
-def test_a_client_that_goes_on_sending_can_still_read_why_it_was_refused(loop: str) -> None:
-    async def test() -> None:
-        async with Site(small) as site:
-            client = await site.connect()
-            client.send(fields(b"Content-Length: 30000000", b"x" * 30_000_000))
-            assert (await client.reply()).status == 413
-
-    run(test, loop)
+@on_site(small)
+async def test_a_client_that_goes_on_sending_can_still_read_why_it_was_refused(site: Site) -> None:
+    client = await site.connect()
+    client.send(fields(b"Content-Length: 30000000", b"x" * 30_000_000))
+    assert (await client.reply()).status == 413

@@ -48,18 +48,17 @@ async def test_settings_come_first_and_are_zizqs() -> None:
 @in_loop
 async def test_preface_byte_by_byte() -> None:
     peer = RawPeer()
-    other = RawPeer()
-    other.conn = connection(other, other.admission, peer.conn.limits)
-    other.conn.connection_made(other.transport)
+    peer.conn = connection(peer)
+    peer.conn.connection_made(peer.transport)
     for byte in preface + frame(4, 0, 0) + frame(1, 5, 1, get_block):
-        other.conn.data_received(bytes((byte,)))
-    assert len(other.requests) == 1
+        peer.conn.data_received(bytes((byte,)))
+    assert len(peer.requests) == 1
 
 
 @in_loop
 async def test_what_is_no_preface_closes() -> None:
     peer = RawPeer()
-    conn = connection(peer, peer.admission, peer.conn.limits)
+    conn = connection(peer)
     conn.connection_made(peer.transport)
     conn.data_received(b"PRI * HTTP/2.0\r\n\r\nXX")
     assert await peer.goaway_code() == 1

@@ -141,7 +141,8 @@ async def test_between_the_parts_of_a_long_read_others_are_served() -> None:
     peer, app = slow_judge()
     peer.send(heads(3_000))
     other = RawPeer(app)
-    other.conn = connection(other, peer.admission, other.conn.limits)
+    other.admission = peer.admission
+    other.conn = connection(other)
     other.conn.connection_made(other.transport)
     other.send(preface, frame(4, 0, 0), frame(1, 5, 1, get_block + b"\x0f\x08\x08Bearer t"))
     assert app.got == []

@@ -20,36 +20,29 @@ from anew.net.http1 import connection as http1
 from anew.net.listener import Acceptor, NetServer
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import fetch, get, post
-from tests.unit.net.loopback import Client, Site, run, until
+from tests.unit.net.loopback import Client, Site, on_site, run, until
 
 
-def test_connections_are_counted_while_they_are_open(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            first, second = await site.connect(), await site.connect()
-            await first.exchange(get)
-            await second.exchange(get)
-            assert site.server.counters.connections == 2
-            first.writer.transport.abort()
-            await site.emptied(1)
-            assert (await second.exchange(get)).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_connections_are_counted_while_they_are_open(site: Site) -> None:
+    first, second = await site.connect(), await site.connect()
+    await first.exchange(get)
+    await second.exchange(get)
+    assert site.server.counters.connections == 2
+    first.writer.transport.abort()
+    await site.emptied(1)
+    assert (await second.exchange(get)).status == 200
 
 
-def test_a_crowd_of_clients_is_accepted_in_a_few_turns(loop: str) -> None:
+@on_site()
+async def test_a_crowd_of_clients_is_accepted_in_a_few_turns(site: Site) -> None:
     """100 connect while the loop is busy; libuv alone would take in one of them each turn."""
-
-    async def test() -> None:
-        async with Site() as site:
-            clients = [socket.create_connection((site.host, site.port)) for _ in range(100)]
-            for _ in range(10):
-                await asyncio.sleep(0)
-            assert site.server.counters.connections == 100
-            for client in clients:
-                client.close()
-
-    run(test, loop)
+    clients = [socket.create_connection((site.host, site.port)) for _ in range(100)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert site.server.counters.connections == 100
+    for client in clients:
+        client.close()
 
 
 async def busy(site: Site, count: int) -> list[Client]:
@@ -61,24 +54,21 @@ async def busy(site: Site, count: int) -> list[Client]:
     return clients
 
 
-def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(max_connections=2)) as site:
-            inside = await busy(site, 2)
-            turned_away = await site.connect()
-            reply = await turned_away.exchange(get)
-            assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-            assert reply.headers["connection"] == "close"
-            assert await turned_away.rest() == b""
-            assert site.refused == {"connections": 1}
-            for client, request in zip(inside, site.app.later, strict=True):
-                request.reply(200)
-                assert (await client.reply()).status == 200
-            inside[0].writer.transport.abort()
-            await site.emptied(1)
-            assert (await (await site.connect()).exchange(get)).status == 200
-
-    run(test, loop)
+@on_site(WireLimits(max_connections=2))
+async def test_above_the_limit_503_and_close_and_room_again_after_that(site: Site) -> None:
+    inside = await busy(site, 2)
+    turned_away = await site.connect()
+    reply = await turned_away.exchange(get)
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    assert reply.headers["connection"] == "close"
+    assert await turned_away.rest() == b""
+    assert site.refused == {"connections": 1}
+    for client, request in zip(inside, site.app.later, strict=True):
+        request.reply(200)
+        assert (await client.reply()).status == 200
+    inside[0].writer.transport.abort()
+    await site.emptied(1)
+    assert (await (await site.connect()).exchange(get)).status == 200
 
 
 def test_the_limit_leaves_descriptors_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,19 +80,16 @@ def test_the_limit_leaves_descriptors_for_the_store(monkeypatch: pytest.MonkeyPa
     assert NetServer().max_connections == 10_000
 
 
-def test_a_flood_above_the_limit_is_cut_and_leaves_no_trace(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(max_connections=1)) as site:
-            (inside,) = await busy(site, 1)
-            crowd = [await site.connect() for _ in range(listener_module.max_turned_away + 20)]
-            answers = await asyncio.gather(*(client.rest() for client in crowd), return_exceptions=True)
-            told = [answer for answer in answers if isinstance(answer, bytes) and b" 503 " in answer]
-            assert len(told) == listener_module.max_turned_away
-            assert site.refused == {"connections": len(crowd)}
-            site.app.later[0].reply(200)
-            assert (await inside.reply()).status == 200
-
-    run(test, loop)
+@on_site(WireLimits(max_connections=1))
+async def test_a_flood_above_the_limit_is_cut_and_leaves_no_trace(site: Site) -> None:
+    (inside,) = await busy(site, 1)
+    crowd = [await site.connect() for _ in range(listener_module.max_turned_away + 20)]
+    answers = await asyncio.gather(*(client.rest() for client in crowd), return_exceptions=True)
+    told = [answer for answer in answers if isinstance(answer, bytes) and b" 503 " in answer]
+    assert len(told) == listener_module.max_turned_away
+    assert site.refused == {"connections": len(crowd)}
+    site.app.later[0].reply(200)
+    assert (await inside.reply()).status == 200
 
 
 def test_the_clock_is_asked_for(loop: str) -> None:
@@ -216,34 +203,28 @@ def test_where_there_is_no_room_the_longest_idle_connection_is_closed(loop: str)
     run(test, loop)
 
 
-def test_a_head_that_does_not_end_keeps_nobody_out(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(max_connections=2)) as site:
-            begun = [await site.connect() for _ in range(2)]
-            for client in begun:
-                client.send(b"GET /")
-            await until(
-                lambda: sum(wire._stage == http1.in_head for wire in site.server._connections) == 2  # type: ignore[attr-defined]
-            )
-            assert (await (await site.connect()).exchange(get)).status == 200
-
-    run(test, loop)
+@on_site(WireLimits(max_connections=2))
+async def test_a_head_that_does_not_end_keeps_nobody_out(site: Site) -> None:
+    begun = [await site.connect() for _ in range(2)]
+    for client in begun:
+        client.send(b"GET /")
+    await until(
+        lambda: sum(wire._stage == http1.in_head for wire in site.server._connections) == 2  # type: ignore[attr-defined]
+    )
+    assert (await (await site.connect()).exchange(get)).status == 200
 
 
-def test_open_streams_and_bodies_that_come_in_are_not_idle(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(max_connections=2)) as site:
-            taker, sender = await site.connect(), await site.connect()
-            taker.send(fetch(b"/stream"))
-            await taker.head()
-            sender.send(post(b"abc")[:-1])
-            await until(lambda: site.server.counters.unfinished)
-            assert (await (await site.connect()).exchange(get)).status == 503
-            site.app.stream.write(b"on")
-            assert await taker.chunk() == b"on"
-            assert (await sender.exchange(b"c")).body == b"abc"
-
-    run(test, loop)
+@on_site(WireLimits(max_connections=2))
+async def test_open_streams_and_bodies_that_come_in_are_not_idle(site: Site) -> None:
+    taker, sender = await site.connect(), await site.connect()
+    taker.send(fetch(b"/stream"))
+    await taker.head()
+    sender.send(post(b"abc")[:-1])
+    await until(lambda: site.server.counters.unfinished)
+    assert (await (await site.connect()).exchange(get)).status == 503
+    site.app.stream.write(b"on")
+    assert await taker.chunk() == b"on"
+    assert (await sender.exchange(b"c")).body == b"abc"
 
 
 def test_after_ten_minutes_without_a_request_a_connection_is_closed(loop: str) -> None:
@@ -314,18 +295,15 @@ def test_an_idle_http2_connection_is_closed_as_well(loop: str) -> None:
     run(test, loop)
 
 
-def test_the_kernel_looks_whether_peers_are_still_there(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            await (await site.connect()).exchange(get)
-            (connection,) = site.server._connections
-            sock = connection.transport.get_extra_info("socket")  # type: ignore[attr-defined]
-            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            if sys.platform == "linux":
-                options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
-                assert [sock.getsockopt(socket.IPPROTO_TCP, one) for one in options] == [60, 15, 4]
-
-    run(test, loop)
+@on_site()
+async def test_the_kernel_looks_whether_peers_are_still_there(site: Site) -> None:
+    await (await site.connect()).exchange(get)
+    (connection,) = site.server._connections
+    sock = connection.transport.get_extra_info("socket")  # type: ignore[attr-defined]
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    if sys.platform == "linux":
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [sock.getsockopt(socket.IPPROTO_TCP, one) for one in options] == [60, 15, 4]
 
 
 raised = """
@@ -412,103 +390,93 @@ class Shouter(asyncio.Protocol):
         self.transport.abort()
 
 
-def test_several_addresses_and_protocols_share_the_limits_and_the_end(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(max_connections=3)) as site:
-            server = site.server
-            _, second_port = await server.listen("127.0.0.1", 0, site.http.connection)
-            _, other_port = await server.listen("127.0.0.1", 0, lambda: Shouter(server))
-            assert len({site.port, second_port, other_port}) == 3
+@on_site(WireLimits(max_connections=3))
+async def test_several_addresses_and_protocols_share_the_limits_and_the_end(site: Site) -> None:
+    server = site.server
+    _, second_port = await server.listen("127.0.0.1", 0, site.http.connection)
+    _, other_port = await server.listen("127.0.0.1", 0, lambda: Shouter(server))
+    assert len({site.port, second_port, other_port}) == 3
 
-            async def connect(port: int) -> Client:
-                return site.joined(*await asyncio.open_connection(site.host, port))
+    async def connect(port: int) -> Client:
+        return site.joined(*await asyncio.open_connection(site.host, port))
 
-            web, other = await connect(second_port), await connect(other_port)
-            web.send(fetch(b"/later"))
-            other.send(b"hello\r\n")
-            assert await other.reader.readline() == b"HELLO\r\n"
-            await site.app.until(lambda: len(site.app.later) == 1)
-            assert server.counters.connections == 2
-            third, fourth = await connect(other_port), await connect(other_port)
-            third.send(b"x\n")
-            assert await third.reader.readline() == b"X\n"
-            assert await fourth.rest() == b"-FULL\r\n"
-            draining = asyncio.create_task(server.drain(5_000))
-            assert await other.rest() == b"BYE\r\n"
-            for port in (site.port, second_port, other_port):
-                with pytest.raises(ConnectionRefusedError):
-                    await connect(port)
-            site.app.later[0].reply(200)
-            assert (await web.reply()).headers["connection"] == "close"
-            for client in (web, other, third):
-                client.writer.close()
-            await draining
-
-    run(test, loop)
+    web, other = await connect(second_port), await connect(other_port)
+    web.send(fetch(b"/later"))
+    other.send(b"hello\r\n")
+    assert await other.reader.readline() == b"HELLO\r\n"
+    await site.app.until(lambda: len(site.app.later) == 1)
+    assert server.counters.connections == 2
+    third, fourth = await connect(other_port), await connect(other_port)
+    third.send(b"x\n")
+    assert await third.reader.readline() == b"X\n"
+    assert await fourth.rest() == b"-FULL\r\n"
+    draining = asyncio.create_task(server.drain(5_000))
+    assert await other.rest() == b"BYE\r\n"
+    for port in (site.port, second_port, other_port):
+        with pytest.raises(ConnectionRefusedError):
+            await connect(port)
+    site.app.later[0].reply(200)
+    assert (await web.reply()).headers["connection"] == "close"
+    for client in (web, other, third):
+        client.writer.close()
+    await draining
 
 
 # ---- bodies
 
 
-def test_bodies_that_are_coming_in_are_bounded_over_all_connections(loop: str) -> None:
+@on_site(WireLimits(max_unfinished=1_000))
+async def test_bodies_that_are_coming_in_are_bounded_over_all_connections(site: Site) -> None:
     """Each is within its own limit, yet a hundred of them would fill the memory."""
-
-    async def test() -> None:
-        async with Site(WireLimits(max_unfinished=1_000)) as site:
-            counters = site.server.counters
-            head = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
-            first, second, chunked = [await site.connect() for _ in range(3)]
-            first.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
-            await until(lambda: counters.unfinished >= 600)
-            second.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
-            chunked.send(head + b"transfer-encoding: chunked\r\n\r\n258\r\n" + b"x" * 500)
-            for refused in (second, chunked):
-                reply = await refused.reply()
-                assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-            assert counters.refused == {"bodies": 2}
-            assert counters.unfinished == 600
-            first.send(b"x" * 300)
-            assert len((await first.reply()).body) == 900
-            assert counters.unfinished == 0
-            gone = await site.connect()
-            gone.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
-            await until(lambda: counters.unfinished >= 600)
-            gone.writer.transport.abort()
-            await until(lambda: not counters.unfinished)
-
-    run(test, loop)
+    counters = site.server.counters
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
+    first, second, chunked = [await site.connect() for _ in range(3)]
+    first.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+    await until(lambda: counters.unfinished >= 600)
+    second.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+    chunked.send(head + b"transfer-encoding: chunked\r\n\r\n258\r\n" + b"x" * 500)
+    for refused in (second, chunked):
+        reply = await refused.reply()
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    assert counters.refused == {"bodies": 2}
+    assert counters.unfinished == 600
+    first.send(b"x" * 300)
+    assert len((await first.reply()).body) == 900
+    assert counters.unfinished == 0
+    gone = await site.connect()
+    gone.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+    await until(lambda: counters.unfinished >= 600)
+    gone.writer.transport.abort()
+    await until(lambda: not counters.unfinished)
 
 
 # ---- the end
 
 
-def test_draining_closes_idle_connections_and_answers_what_is_due(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            idle, busy, pipelined = [await site.connect() for _ in range(3)]
-            await idle.exchange(get)
-            busy.send(fetch(b"/later"))
-            pipelined.send(fetch(b"/later") + fetch(b"/later"))
-            await site.app.until(lambda: len(site.app.later) == 2)
-            draining = asyncio.create_task(site.server.drain(5000))
-            assert await idle.rest() == b""
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection(site.host, site.port)
-            assert not draining.done()
-            for request in site.app.later[:]:
-                request.reply(200, b"x")
-            await site.app.until(lambda: len(site.app.later) == 3)
-            site.app.later[2].reply(200, b"x")
-            assert (await busy.reply()).headers["connection"] == "close"
-            assert "connection" not in (await pipelined.reply()).headers
-            assert (await pipelined.reply()).headers["connection"] == "close"
-            for client in (idle, busy, pipelined):
-                assert await client.rest() == b""
-                client.writer.close()
-            await draining
-            assert site.server.counters.connections == 0
-
-    run(test, loop)
+@on_site()
+async def test_draining_closes_idle_connections_and_answers_what_is_due(site: Site) -> None:
+    idle, busy, pipelined = [await site.connect() for _ in range(3)]
+    await idle.exchange(get)
+    busy.send(fetch(b"/later"))
+    pipelined.send(fetch(b"/later") + fetch(b"/later"))
+    await site.app.until(lambda: len(site.app.later) == 2)
+    draining = asyncio.create_task(site.server.drain(5000))
+    assert await idle.rest() == b""
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(site.host, site.port)
+    assert not draining.done()
+    for request in site.app.later[:]:
+        request.reply(200, b"x")
+    await site.app.until(lambda: len(site.app.later) == 3)
+    site.app.later[2].reply(200, b"x")
+    assert (await busy.reply()).headers["connection"] == "close"
+    assert "connection" not in (await pipelined.reply()).headers
+    assert (await pipelined.reply()).headers["connection"] == "close"
+    for client in (idle, busy, pipelined):
+        assert await client.rest() == b""
+        client.writer.close()
+    await draining
+    assert site.server.counters.connections == 0
 
 
 def test_draining_waits_for_no_idle_connection(loop: str) -> None:
@@ -529,98 +497,83 @@ def test_draining_waits_for_no_idle_connection(loop: str) -> None:
     run(test, loop)
 
 
-def test_draining_does_not_reset_a_connection_with_a_request_unread(loop: str) -> None:
+@on_site()
+async def test_draining_does_not_reset_a_connection_with_a_request_unread(site: Site) -> None:
     """A close with bytes unread would send a reset, which may destroy the answer before; so it lingers."""
-
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            await client.exchange(get)
-            connection = next(iter(site.server._connections))
-            transport = connection.transport  # type: ignore[attr-defined]
-            transport.pause_reading()
-            client.send(get)
-            await asyncio.sleep(0)
-            connection.drain()
-            assert not transport.is_closing()
-            transport.resume_reading()
-            assert await client.rest() == b""
-
-    run(test, loop)
+    client = await site.connect()
+    await client.exchange(get)
+    connection = next(iter(site.server._connections))
+    transport = connection.transport  # type: ignore[attr-defined]
+    transport.pause_reading()
+    client.send(get)
+    await asyncio.sleep(0)
+    connection.drain()
+    assert not transport.is_closing()
+    transport.resume_reading()
+    assert await client.rest() == b""
 
 
-def test_an_http2_connection_whose_preface_is_coming_in_is_drained_too(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(b"PRI * HTTP/2")
-            connections = site.server._connections
-            await until(lambda: connections and next(iter(connections))._stage != 0)  # type: ignore[attr-defined]
-            draining = asyncio.create_task(site.server.drain(60_000))
-            await asyncio.sleep(0)
-            client.send(b".0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # and empty SETTINGS
-            assert b"the server is going away" in await client.rest()
-            client.writer.close()
-            await draining
-
-    run(test, loop)
+@on_site()
+async def test_an_http2_connection_whose_preface_is_coming_in_is_drained_too(site: Site) -> None:
+    client = await site.connect()
+    client.send(b"PRI * HTTP/2")
+    connections = site.server._connections
+    await until(lambda: connections and next(iter(connections))._stage != 0)  # type: ignore[attr-defined]
+    draining = asyncio.create_task(site.server.drain(60_000))
+    await asyncio.sleep(0)
+    client.send(b".0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # and empty SETTINGS
+    assert b"the server is going away" in await client.rest()
+    client.writer.close()
+    await draining
 
 
-def test_a_request_that_is_coming_in_is_still_answered(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            await client.exchange(get)
-            client.send(post(b"ab")[:-1])
-            connection = next(iter(site.server._connections))
-            await until(lambda: connection._stage != 0)  # type: ignore[attr-defined]
-            draining = asyncio.create_task(site.server.drain(5000))
-            await asyncio.sleep(0)
-            client.send(b"b")
-            reply = await client.reply()
-            assert (reply.body, reply.headers["connection"]) == (b"ab", "close")
-            client.writer.close()
-            await draining
-
-    run(test, loop)
+@on_site()
+async def test_a_request_that_is_coming_in_is_still_answered(site: Site) -> None:
+    client = await site.connect()
+    await client.exchange(get)
+    client.send(post(b"ab")[:-1])
+    connection = next(iter(site.server._connections))
+    await until(lambda: connection._stage != 0)  # type: ignore[attr-defined]
+    draining = asyncio.create_task(site.server.drain(5000))
+    await asyncio.sleep(0)
+    client.send(b"b")
+    reply = await client.reply()
+    assert (reply.body, reply.headers["connection"]) == (b"ab", "close")
+    client.writer.close()
+    await draining
 
 
-def test_draining_ends_streams_cleanly(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(fetch(b"/stream"))
-            await client.head()
-            draining = asyncio.create_task(site.server.drain(5000))
-            assert await client.chunk() == b""
-            assert await client.rest() == b""
-            assert site.app.closed == [site.app.stream]
-            client.writer.close()
-            await draining
-
-    run(test, loop)
+@on_site()
+async def test_draining_ends_streams_cleanly(site: Site) -> None:
+    client = await site.connect()
+    client.send(fetch(b"/stream"))
+    await client.head()
+    draining = asyncio.create_task(site.server.drain(5000))
+    assert await client.chunk() == b""
+    assert await client.rest() == b""
+    assert site.app.closed == [site.app.stream]
+    client.writer.close()
+    await draining
 
 
-def test_the_application_may_end_its_streams_itself(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
+@on_site()
+async def test_the_application_may_end_its_streams_itself(site: Site) -> None:
+    def end() -> None:
+        site.app.stream.write(b"bye")
+        site.app.stream.close()
 
-            def end() -> None:
-                site.app.stream.write(b"bye")
-                site.app.stream.close()
-
-            more: list[str] = []
-            site.server.on_drain += [lambda: more.append("first"), end, lambda: more.append("last")]
-            client = await site.connect()
-            client.send(fetch(b"/stream"))
-            await client.head()
-            draining = asyncio.create_task(site.server.drain(5000))
-            assert [await client.chunk(), await client.chunk()] == [b"bye", b""]
-            assert await client.rest() == b""
-            assert site.app.closed == []
-            assert more == ["first", "last"]
-            client.writer.close()
-            await draining
+    more: list[str] = []
+    site.server.on_drain += [lambda: more.append("first"), end, lambda: more.append("last")]
+    client = await site.connect()
+    client.send(fetch(b"/stream"))
+    await client.head()
+    draining = asyncio.create_task(site.server.drain(5000))
+    assert [await client.chunk(), await client.chunk()] == [b"bye", b""]
+    assert await client.rest() == b""
+    assert site.app.closed == []
+    assert more == ["first", "last"]
+    client.writer.close()
+    await draining
 
 
 def test_a_stream_that_no_application_ends_is_ended_at_once(loop: str) -> None:
@@ -642,18 +595,15 @@ def test_a_stream_that_no_application_ends_is_ended_at_once(loop: str) -> None:
     run(test, loop)
 
 
-def test_what_does_not_end_in_time_is_cut(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            waiter = await site.connect()
-            waiter.send(fetch(b"/later"))
-            await site.app.until(lambda: len(site.app.seen) == 1)
-            await site.server.drain(100)
-            await site.emptied()
-            assert await waiter.rest() == b""
-            site.app.later[0].reply(200)
-
-    run(test, loop)
+@on_site()
+async def test_what_does_not_end_in_time_is_cut(site: Site) -> None:
+    waiter = await site.connect()
+    waiter.send(fetch(b"/later"))
+    await site.app.until(lambda: len(site.app.seen) == 1)
+    await site.server.drain(100)
+    await site.emptied()
+    assert await waiter.rest() == b""
+    site.app.later[0].reply(200)
 
 
 flooded = """
@@ -769,15 +719,14 @@ def test_the_log_is_told_once_a_minute_that_there_are_too_many(caplog: pytest.Lo
     assert "ulimit -n" in caplog.records[0].message
 
 
-def test_the_log_is_told_that_the_limit_is_reached(loop: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(max_connections=1)) as site:
-            await busy(site, 1)
-            for _ in range(3):
-                assert (await (await site.connect()).exchange(get)).status == 503
-            said = [record.message for record in caplog.records if record.levelname == "ERROR"]
-            assert said == [
-                "1 connections are open and busy, as many as --max-connections allows; a new one gets 503"
-            ]
-
-    run(test, loop)
+@on_site(WireLimits(max_connections=1))
+async def test_the_log_is_told_that_the_limit_is_reached(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    await busy(site, 1)
+    for _ in range(3):
+        assert (await (await site.connect()).exchange(get)).status == 503
+    said = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert said == [
+        "1 connections are open and busy, as many as --max-connections allows; a new one gets 503"
+    ]

@@ -6,7 +6,7 @@ import asyncio
 
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import get, post
-from tests.unit.net.loopback import Site, run
+from tests.unit.net.loopback import Site, on_site, run
 
 
 def test_an_http2_preface_gets_http2_even_byte_by_byte(loop: str) -> None:
@@ -31,37 +31,28 @@ def test_an_http2_preface_gets_http2_even_byte_by_byte(loop: str) -> None:
     run(test, loop)
 
 
-def test_methods_that_begin_like_the_preface_are_http1(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            client.send(b"P")
-            await asyncio.sleep(0)
-            client.send(post(b"x")[1:])
-            assert (await client.reply()).body == b"x"
-            client = await site.connect()
-            client.send(b"PR")
-            await asyncio.sleep(0)
-            client.send(b"OPFIND / HTTP/1.1\r\nHost: h\r\n\r\n")
-            assert (await client.reply()).status == 200
-
-    run(test, loop)
+@on_site()
+async def test_methods_that_begin_like_the_preface_are_http1(site: Site) -> None:
+    client = await site.connect()
+    client.send(b"P")
+    await asyncio.sleep(0)
+    client.send(post(b"x")[1:])
+    assert (await client.reply()).body == b"x"
+    client = await site.connect()
+    client.send(b"PR")
+    await asyncio.sleep(0)
+    client.send(b"OPFIND / HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert (await client.reply()).status == 200
 
 
-def test_a_preface_is_only_one_at_the_beginning(loop: str) -> None:
-    async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            assert (await client.exchange(get)).status == 200
-            assert (await client.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status == 505
-
-    run(test, loop)
+@on_site()
+async def test_a_preface_is_only_one_at_the_beginning(site: Site) -> None:
+    client = await site.connect()
+    assert (await client.exchange(get)).status == 200
+    assert (await client.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status == 505
 
 
-def test_a_slow_preface_is_a_slow_head(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(header_timeout_ms=300)) as site:
-            client = await site.connect()
-            assert (await client.exchange(b"PRI * HT")).status == 408
-
-    run(test, loop)
+@on_site(WireLimits(header_timeout_ms=300))
+async def test_a_slow_preface_is_a_slow_head(site: Site) -> None:
+    client = await site.connect()
+    assert (await client.exchange(b"PRI * HT")).status == 408

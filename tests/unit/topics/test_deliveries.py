@@ -12,8 +12,9 @@ from anew.engine import Batch, take_for_session
 from anew.errors import Conflict, NotFound
 from anew.jobs import NewJob, State
 from anew.store.protocol import Filter, Page
+from anew.topics.documents import NewMessage
 from anew.topics.exchange import Answer
-from anew.topics.publishing import QUEUE
+from anew.topics.publishing import QUEUE, publish
 from anew.topics.redelivery import redeliver
 from anew.topics.registry import turn
 from anew.topics.settling import Sent
@@ -342,6 +343,24 @@ def test_a_queue_is_a_subscriber_too() -> None:
     topics.publish({"to": "ada"})
     assert jobs_of(topics, "mail") == [{"to": "ada"}]
     assert topics.statuses() == ["delivered"]
+
+
+def test_what_a_queue_gets_of_a_message_is_one_line() -> None:
+    """A stream shows each job in one line, and a publisher may have indented its JSON."""
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("queue:raw", delivery_policy=policy(request={"body": "raw"}))
+    topics.subscribe("queue:envelope")
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}), dead_letter_queue="dead-hooks")
+    topics.answers[A] = FAIL
+    message = NewMessage(type="a", data=msgspec.Raw(b'{\r\n "x": "\\n"\n}'))
+    topics.do(publish(topics.terms, "orders", [message]))
+    topics.run()
+    queues = ["raw", "envelope", "dead-hooks"]
+    taken = topics.do(lambda batch: take_for_session(batch, queues, 10).rows)
+    assert sorted(row[1] for row in taken) == sorted(queues)
+    assert [row[1] for row in taken if b"\n" in row[-1] or b"\r" in row[-1]] == []
+    assert jobs_of(topics, "raw") == [{"x": "\n"}]
 
 
 def test_an_unknown_topic_and_a_second_subscription_are_refused() -> None:

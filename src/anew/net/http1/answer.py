@@ -5,19 +5,16 @@ The heads of answers are built once a second at most for each status and content
 
 from __future__ import annotations
 
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from anew.net.http1.head import Fields, RequestLine
-from anew.net.seam import Headers, Request, Stream, long_answer, too_much_unread, type_json
+from anew.net.seam import Headers, Request, Stream, bodiless, long_answer, too_much_unread, type_json
 
 if TYPE_CHECKING:
     from anew.net.http1.connection import Http1Connection
 
 last_chunk = b"0\r\n\r\n"
-
-bodiless = (204, 304)
 
 max_remembered = 64
 """Heads with headers of their own that are remembered for a second."""
@@ -26,28 +23,24 @@ phrases = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
 class AnswerHeads:
-    """The heads of answers, each with its Date (RFC 9110, 6.6.1, asks for one).
+    """The heads of answers, each with its Date.
 
     Attributes:
         plain: (status, content type) to the head up to ``content-length: ``; for 204 and 304 all of the head.
     """
 
-    __slots__ = ("_date", "_lines", "_second", "plain")
+    __slots__ = ("_date", "_lines", "plain")
 
     def __init__(self) -> None:
         self.plain: dict[tuple[int, bytes | None], bytes] = {}
         self._lines: dict[tuple[int, bytes | None, Headers], bytes] = {}  # heads up to the wire's own lines
-        self._second = -1
         self._date = b""
 
-    def tick(self, now_at: int) -> None:
-        """Bring the Date up to now, epoch milliseconds."""
-        second = now_at // 1000
-        if second != self._second:
-            self._second = second
-            self._date = b"\r\ndate: " + formatdate(second, usegmt=True).encode()
-            self.plain.clear()
-            self._lines.clear()
+    def new_date(self, date: bytes) -> None:
+        """Begin another second."""
+        self._date = b"\r\ndate: " + date
+        self.plain.clear()
+        self._lines.clear()
 
     def build_plain(self, status: int, content_type: bytes | None) -> bytes:
         """Build and remember the head of an answer that keeps the connection, without extra headers."""

@@ -109,12 +109,11 @@ class Http1Connection(asyncio.Protocol):
         "_paused_ms",
         "_port",
         "_rest",
-        "_seen_ms",
-        "_seen_taken",
         "_server",
         "_stage",
         "_unread_ms",
         "_unsent",
+        "_unsent_for",
         "counters",
         "current",
         "heads",
@@ -165,8 +164,7 @@ class Http1Connection(asyncio.Protocol):
         self._ending = False  # no request is read any more
         self._lingers_ms = 0  # when to hang up after the last answer; 0: not yet answered
         # What the sweep saw last.
-        self._seen_taken = -1  # what the peer had taken of the answers; -1: nothing waited
-        self._seen_ms = 0
+        self._unsent_for = peer.Waiting()
         self._idle_written = 0  # `written`, at `_idle_ms`
         self._idle_ms = port.server.now_ms()
 
@@ -263,8 +261,10 @@ class Http1Connection(asyncio.Protocol):
             waiting += peer.unsent(self.transport)
         else:
             self._unsent.becomes(waiting)
-        if waiting or self._seen_taken >= 0:
-            self._watch_reader(waiting, now_ms)
+        taken = self.written - waiting if waiting else None
+        if self._unsent_for.stands_for(now_ms, taken) >= self._limits.stall_timeout_ms:
+            self.counters.refuse("stalled_reader")
+            self.abort()
         if self._lingers_ms and now_ms >= self._lingers_ms:
             self.transport.close()
         elif not self._paused_ms:  # else it is we who do not read
@@ -712,17 +712,6 @@ class Http1Connection(asyncio.Protocol):
             self.current.stream.lost()
 
     # ---- what the sweep looks at
-
-    def _watch_reader(self, waiting: int, now_ms: int) -> None:
-        taken = self.written - waiting
-        if not waiting:
-            self._seen_taken = -1
-        elif taken != self._seen_taken:
-            self._seen_taken = taken
-            self._seen_ms = now_ms
-        elif now_ms - self._seen_ms >= self._limits.stall_timeout_ms:
-            self.counters.refuse("stalled_reader")
-            self.abort()
 
     def _watch_sender(self, now_ms: int) -> None:
         limits, incoming = self._limits, self._incoming

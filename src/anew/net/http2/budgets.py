@@ -1,4 +1,4 @@
-"""What no peer may do too often or too slowly: counts of one second, and marks that the sweep compares."""
+"""What no peer may do too often: counts of one second."""
 
 from __future__ import annotations
 
@@ -66,20 +66,3 @@ class Budgets:
         self._updates += 1
         if self._updates > idle_per_second + (written - self._written[0]) // bytes_per_update:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many WINDOW_UPDATEs for what was sent")
-
-
-class Waiting:
-    """How long something has stood still, by the sweep's clock: none is read where bytes are handled."""
-
-    __slots__ = ("_mark", "_since")
-
-    def __init__(self) -> None:
-        self._mark: object = None
-        self._since = 0
-
-    def stands_for(self, now_ms: int, mark: object) -> int:
-        """Give for how many milliseconds the mark has been the same; None: nothing is awaited."""
-        if mark is None or mark != self._mark:
-            self._mark = mark
-            self._since = now_ms
-        return now_ms - self._since

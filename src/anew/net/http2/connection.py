@@ -18,12 +18,12 @@ from anew.net import peer
 from anew.net.admission import Admission
 from anew.net.head import answer_to, large_body, too_many_bodies
 from anew.net.http2 import frames
-from anew.net.http2.budgets import Budgets, Waiting
+from anew.net.http2.budgets import Budgets
 from anew.net.http2.closed import ClosedStreams
 from anew.net.http2.frames import DATA, END_STREAM, HEADERS, Code, ConnectionFault, StreamFault
 from anew.net.http2.heads import AnswerBlocks, HeaderBlock, HeadReader, MalformedHead
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
-from anew.net.seam import Refusal, WireCounters, WireLimits, refusal
+from anew.net.seam import Refusal, refusal
 
 if TYPE_CHECKING:
     from anew.net.listener import NetServer
@@ -41,31 +41,24 @@ class Http2Connection(asyncio.Protocol):
     """One HTTP/2 connection.
 
     Args:
-        server: Informed when the connection is lost.
+        server: Informed when the connection is lost; its limits and counters hold here.
         admission: Judges every head and takes every complete request.
-        limits: What the peer may ask.
-        counters: Requests and refusals are counted here.
         answer_blocks: The header blocks of answers.
 
     Attributes:
-        counters: As given.
+        counters: The server's: requests and refusals are counted there.
         draining: True if new streams are refused, and the connection ends with the last open one.
         hung_up: True once the peer has ended its side.
-        limits: As given.
+        limits: The server's: what the peer may ask.
         sender: The sending half.
         served: Whether a request of this connection has been let in.
         streams: The open exchanges by stream number.
     """
 
-    def __init__(
-        self,
-        server: NetServer,
-        admission: Admission,
-        limits: WireLimits,
-        counters: WireCounters,
-        answer_blocks: AnswerBlocks,
-    ) -> None:
-        self.limits = limits
+    _transport: asyncio.Transport
+
+    def __init__(self, server: NetServer, admission: Admission, answer_blocks: AnswerBlocks) -> None:
+        self.limits = limits = server.limits
         self.served = False
         self.hung_up = False
         self.draining = False
@@ -76,8 +69,7 @@ class Http2Connection(asyncio.Protocol):
         self._admission = admission
         self._gate = admission.gate
         self._judge = admission.judge
-        self.counters = counters
-        self._transport: asyncio.Transport | None = None
+        self.counters = server.counters
         self._closed = False  # nothing more is read
         # Bytes in
         self._unread = b""  # what waits for another turn of the loop
@@ -93,11 +85,11 @@ class Http2Connection(asyncio.Protocol):
         self._windows_due = False  # the open streams' windows are due for a check
         # What the peer costs
         self._budgets = Budgets()
-        self._unsent = peer.Unsent(counters)
-        self._closing_for = Waiting()
-        self._frame_due_for = Waiting()
-        self._unsent_for = Waiting()
-        self._idle_for = Waiting()
+        self._unsent = peer.Unsent(server.counters)
+        self._closing_for = peer.Waiting()
+        self._frame_due_for = peer.Waiting()
+        self._unsent_for = peer.Waiting()
+        self._idle_for = peer.Waiting()
 
     # ---- what the loop calls
 
@@ -150,7 +142,7 @@ class Http2Connection(asyncio.Protocol):
         self.sender.paused = True
         self.count_unsent()
         self._settle_streams()
-        if self._transport is not None and not self._closed:
+        if not self._closed:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -172,8 +164,6 @@ class Http2Connection(asyncio.Protocol):
         Args:
             now_ms: The monotonic clock.
         """
-        if self._transport is None:
-            return
         self.count_unsent()
         if self.idle_ms(now_ms) >= self.limits.idle_timeout_ms:
             self.dismiss()
@@ -256,7 +246,7 @@ class Http2Connection(asyncio.Protocol):
         if self._closed or self.draining:
             return
         self.draining = True
-        quiet = self._transport is not None and peer.is_quiet(self._transport)
+        quiet = peer.is_quiet(self._transport)
         last = self._closed_streams.last
         self.sender.control(frames.goaway(last, Code.NO_ERROR, "the server is going away"))
         if not self.streams:
@@ -274,8 +264,7 @@ class Http2Connection(asyncio.Protocol):
         """Cut the connection now; unsent bytes are dropped."""
         self.draining = True  # the rest of a read that is being worked on reaches nobody
         self._stop()
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     # ---- bytes in
 
@@ -286,8 +275,7 @@ class Http2Connection(asyncio.Protocol):
         if not self._unread:
             self._gate.queue_up(self)
         self._unread += data
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._transport.pause_reading()
 
     def go_on(self) -> None:
         """Take what waits, unless the peer does not read; then `resume_writing` comes back to it."""
@@ -301,9 +289,8 @@ class Http2Connection(asyncio.Protocol):
             self._resume_reading()
 
     def _resume_reading(self) -> None:
-        transport = self._transport
-        if transport is not None and not (self.sender.paused or self._unread or transport.is_closing()):
-            transport.resume_reading()
+        if not (self.sender.paused or self._unread or self._transport.is_closing()):
+            self._transport.resume_reading()
 
     def _read(self, data: bytes) -> None:
         self.sender.cork()
@@ -674,8 +661,7 @@ class Http2Connection(asyncio.Protocol):
 
     def count_unsent(self) -> None:
         """Bring up to date how much of its answers the peer has not taken."""
-        transport = self._transport
-        written = 0 if transport is None or self._has_endless() else transport.get_write_buffer_size()
+        written = 0 if self._has_endless() else self._transport.get_write_buffer_size()
         self._unsent.becomes(written + self.sender.held())
 
     def _has_endless(self) -> bool:
@@ -698,7 +684,7 @@ class Http2Connection(asyncio.Protocol):
         self.sender.flush()
         self._stop()
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport.is_closing():
             return
         if self.hung_up or not linger or not transport.can_write_eof():
             transport.close()

@@ -1,13 +1,12 @@
 """Header lists to request heads, and answers to header blocks; both are kept and found again by what they came from.
 
 Source:
-    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5, 6.6.1 and 7.2.
+    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5 and 7.2.
 """
 
 from __future__ import annotations
 
 import re
-from email.utils import formatdate
 from functools import lru_cache
 
 from anew.net.head import (
@@ -33,7 +32,7 @@ from anew.net.http2.frames import (
     frame_head,
 )
 from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
-from anew.net.seam import Headers, Refusal, WireLimits
+from anew.net.seam import Headers, Refusal, WireLimits, bodiless
 
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
@@ -60,9 +59,6 @@ max_block_bytes = 1 << 15
 
 max_block_frames = 32
 """Frames of one header block (CVE-2024-27316 and its kin)."""
-
-bodiless = frozenset((204, 304))
-"""Statuses whose answers have no body."""
 
 
 # ---- requests
@@ -276,20 +272,16 @@ class AnswerBlocks:
         templates: What `template` has built since the last second began.
     """
 
-    __slots__ = ("_date", "_second", "templates")
+    __slots__ = ("_date", "templates")
 
     def __init__(self) -> None:
         self.templates: dict[_Key, _Template] = {}
-        self._second = -1
         self._date = b""
 
-    def tick(self, now_at: int) -> None:
-        """Bring the Date up to now, epoch milliseconds."""
-        second = now_at // 1000
-        if second != self._second:
-            self._second = second
-            self._date = encode_field(b"date", formatdate(second, usegmt=True).encode())
-            self.templates.clear()
+    def new_date(self, date: bytes) -> None:
+        """Begin another second."""
+        self._date = encode_field(b"date", date)
+        self.templates.clear()
 
     def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
         """Build a header block; 204 and 304 have neither content type nor length, a stream has no length."""

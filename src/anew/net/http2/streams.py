@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from anew.net.http2 import frames
 from anew.net.http2.frames import DATA, END_STREAM, Code, ConnectionFault, StreamFault, frame
-from anew.net.http2.heads import AnswerBlocks, Head, bodiless
+from anew.net.http2.heads import AnswerBlocks, Head
 from anew.net.http2.hpack import default_table_bytes, empty_table, encode_status
 from anew.net.peer import Pace
-from anew.net.seam import Headers, Request, Stream, too_much_unread, type_json
+from anew.net.seam import Headers, Request, Stream, bodiless, too_much_unread, type_json
 
 if TYPE_CHECKING:
     from anew.net.http2.connection import Http2Connection
