@@ -118,7 +118,7 @@ def redeliver_in(
         raise PayloadExpired("its message is kept no longer, and cannot be sent again")
     if message.type == CONFIRMATION:
         raise Conflict("it asked for confirmation; resend-confirmation asks again")
-    if job is not None:
+    if job is not None and job.queue == QUEUE:  # the job that a queue has got is its own
         batch.delete([job.key])
     return _begun_again(
         batch, terms, row, message, subscription, trigger or ("once" if mode == "once" else "manual")
@@ -323,9 +323,8 @@ def _sent_again(batch: Batch, terms: TopicTerms, row: DeliveryRow, document: Tas
 def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: int) -> tuple[int, int, bool]:
     """Have a subscription get those of the next messages that it has missed; or all of them, but for those under way."""
     chosen = document.selection
-    subscription = batch.store.topics.subscriptions([chosen.subscription or -1]).get(
-        chosen.subscription or -1
-    )
+    id_ = chosen.subscription or -1
+    subscription = batch.store.topics.subscriptions([id_]).get(id_)
     if subscription is None:
         return position, 0, False
     topic = known_topic(batch, subscription.topic)

@@ -231,11 +231,11 @@ def change_subscription(
             return row
         if batch.store.topics.subscription_at(row.topic, row.endpoint) is not None:
             raise Conflict(f"another subscription of {row.topic!r} has this endpoint")
-        if not _asks(terms, subscription_document(before.document).asked_at > 0):
+        document = subscription_document(row.document)
+        if document.kind == "webhook" and _asks(terms, document.asked_at > 0):
+            row = _asked(batch, terms, above, held(replace(row, status="unconfirmed"), batch.now), chance)
+        else:
             batch.store.topics.write_subscriptions([row])
-            return row
-        row = held(replace(row, status="unconfirmed"), batch.now)
-        row = _asked(batch, terms, above, row, chance)
         shut(batch, [row])
         return row
 
@@ -247,9 +247,12 @@ def _patched(row: SubscriptionRow, patch: SubscriptionPatch, now: int) -> Subscr
     if patch.kind not in (None, document.kind):
         at = "/endpoint/type"
         raise InvalidInput(f"{at}: expected {document.kind}: a subscription keeps its kind", field=at)
-    row = replace(row, document=msgspec.json.encode(replace(document, **patch.members)), changed_at=now)
-    if patch.endpoint is not None:
-        row = replace(row, endpoint=patch.endpoint)
+    document = replace(document, **patch.members)
+    if patch.endpoint not in (None, row.endpoint):
+        # How the one before has done, and what it has granted, says nothing about this one.
+        document = replace(document, allowed_rate=None)
+        row = replace(row, endpoint=patch.endpoint, health=b"")
+    row = replace(row, document=msgspec.json.encode(document), changed_at=now)
     if patch.ttl is not UNSET:
         row = replace(row, ends_at=None if patch.ttl is None else now + patch.ttl * 1_000)
     return row

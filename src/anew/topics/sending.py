@@ -37,9 +37,7 @@ def outgoing(given: Assignment, terms: TopicTerms, ids: IdText, now: int) -> Out
         if document.handshake == "cloudevents":
             return _question(given, terms)
     message_id = f"msg_{ids.write(message.id)}"
-    body = body_of(
-        message, request.body, message_id=message_id, source=f"{terms.public_url}/v1/topics/{message.topic}"
-    )
+    body = body_of(message, request.body, message_id, terms.public_url)
     second = now // 1_000
     own = {
         "user-agent": f"Anew/{__version__}",

@@ -142,6 +142,17 @@ def test_checklist_41_another_url_is_to_be_confirmed_again() -> None:
     assert [(one.url, one.type) for one in topics.requests[1:]] == [("https://b.example/", QUESTION)]
 
 
+def test_another_queue_is_asked_nothing() -> None:
+    topics = asking()
+    subscribed = topics.subscribe("queue:mail")
+    patch = SubscriptionPatch(members={}, kind="queue", endpoint="queue:post")
+    topics.do(change_subscription(topics.terms, subscribed.row.id, patch, topics.chance))
+    assert topics.subscription(subscribed).status == "active"
+    topics.publish()
+    topics.run()
+    assert (topics.statuses(), topics.requests) == (["delivered"], [])
+
+
 def test_subscribing_again_asks_again_and_makes_no_second_one() -> None:
     topics = asking()
     first = topics.subscribe(A)

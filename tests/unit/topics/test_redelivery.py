@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from anew.errors import Conflict, PayloadExpired
+from anew.store.protocol import Filter, Page
 from anew.topics.exchange import Answer
 from anew.topics.redelivery import (
     Selection,
@@ -192,6 +193,21 @@ def test_a_replay_of_all_sends_what_was_delivered_too() -> None:
     topics.run()
     assert [one.data for one in topics.requests] == [0, 1]
     assert topics.statuses() == ["delivered", "delivered"]
+
+
+def test_what_a_queue_has_got_it_gets_again() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("queue:mail")
+    topics.publish()
+    (row,) = topics.deliveries()
+    topics.do(redeliver(topics.terms, row.id, force=True))
+    topics.run()
+    chosen = Selection(subscription=row.subscription, since=NOW)
+    topics.do(start(topics.terms, TaskDocument(selection=chosen, include="all")))
+    topics.run()
+    ready = topics.do(lambda batch: batch.store.find(Filter(queues=frozenset({"mail"})), Page(limit=10)))
+    assert (len(ready), topics.statuses(), topics.requests) == (3, ["delivered"], [])
 
 
 def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
