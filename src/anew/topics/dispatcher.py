@@ -47,7 +47,7 @@ UPKEEP_MS: Final = 250
 """How often it sees to what is due by itself, such as the deliveries of a dispatcher that has died."""
 
 ENDED_CHUNK: Final = 500
-"""Rows of each kind whose time is over that one look removes."""
+"""Subscriptions whose time is over that one look removes."""
 
 ENDED_EVERY_MS: Final = 1_000
 
@@ -278,7 +278,7 @@ def _nobody(result: object) -> None:
 
 
 def remove_ended(batch: Batch) -> None:
-    """Remove subscriptions, messages and deliveries whose time is over, unless another dispatcher has just done so."""
+    """Remove subscriptions whose time is over, unless another dispatcher has just done so."""
     rows = batch.store.topics
     if not batch.store.is_due("topics", batch.now, ENDED_EVERY_MS):
         return
@@ -287,4 +287,3 @@ def remove_ended(batch: Batch) -> None:
         rows.drop_subscription(row.id)
     if ending:
         open_again(batch, ending)
-    rows.purge(batch.now, ENDED_CHUNK)
