@@ -586,6 +586,8 @@ class _Waiting(Fetch):
             self._commit.submit(
                 Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
             )
+            if not late:  # for the lines behind it: while there are many nothing is read, and no end of the connection heard
+                self._connection.reply(replies.NULL)
         else:
             self._connection.reply(replies.bulk(self._shown(result)))
 
