@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from anew.errors import AnewError, InvalidInput
 from anew.topics import receiver
-from anew.topics.documents import CONFIRMATION
 from anew.topics.signing import check_key
 from anew.units import parse_duration_with_unit, refused
 
@@ -66,10 +65,7 @@ class Event(Struct, frozen=True, kw_only=True):
     @property
     def challenge(self) -> str | None:
         """What a receiver answers as ``{"challenge": …}`` to agree to a subscription; None if this is no such question."""
-        challenge = (
-            self.data.get("challenge") if self.type == CONFIRMATION and isinstance(self.data, dict) else None
-        )
-        return challenge if isinstance(challenge, str) else None
+        return receiver.confirmation({"type": self.type, "data": self.data} if self.type else self.data)
 
 
 class _Items(Protocol):

@@ -221,6 +221,11 @@ def test_what_the_other_headers_say() -> None:
     assert verify(SECRET, signed(BODY, anew_attempt="many"), BODY, now=SENT.timestamp()).attempt == 1
 
 
+def test_the_challenge_of_one_who_gets_the_data_as_published() -> None:
+    body = b'{"challenge":"c","confirm_url":null,"topic":"orders","subscription_id":"sub_1"}'
+    assert verify(SECRET, signed(body), body, now=SENT.timestamp()).challenge == "c"
+
+
 def test_the_challenge_of_a_confirmation() -> None:
     body = b'{"type":"anew.subscription.confirmation","timestamp":"2023-01-02T03:04:05Z","data":{"challenge":"c"}}'
     assert verify(SECRET, signed(body), body, now=SENT.timestamp()).challenge == "c"
