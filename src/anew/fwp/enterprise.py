@@ -149,21 +149,17 @@ class Enterprise:
     # -- BATCH
 
     def _new(self, connection: FwpConnection, command: BatchNew) -> None:
-        try:
-            parent = batch_key(self._ids, command.parent_bid) if command.parent_bid else None
-            given = {Callback.COMPLETE: command.complete, Callback.SUCCESS: command.success}
-            jobs = {callback: job for callback, job in given.items() if job is not None}
-            for job in jobs.values():
-                job.jid = job.jid or secrets.token_hex(JID_BYTES)
-            made = {
-                callback: partial(self._callback, job, callback, command.parent_bid)
-                for callback, job in jobs.items()
-            }
-            for make in made.values():
-                make(0)  # what is wrong with one is said before there is a batch
-        except AnewError as error:
-            connection.reply(replies.error(str(error)))
-            return
+        parent = batch_key(self._ids, command.parent_bid) if command.parent_bid else None
+        given = {Callback.COMPLETE: command.complete, Callback.SUCCESS: command.success}
+        jobs = {callback: job for callback, job in given.items() if job is not None}
+        for job in jobs.values():
+            job.jid = job.jid or secrets.token_hex(JID_BYTES)
+        made = {
+            callback: partial(self._callback, job, callback, command.parent_bid)
+            for callback, job in jobs.items()
+        }
+        for make in made.values():
+            make(0)  # what is wrong with one is said before there is a batch
         meta = command.description.encode()
         verb = new_batch(
             lambda key: {name: make(key) for name, make in made.items()}, parent=parent, meta=meta
@@ -180,13 +176,15 @@ class Enterprise:
         return self._job_of(msgspec.structs.replace(job, custom=msgspec.Raw(msgspec.json.encode(custom))))
 
     def _open(self, connection: FwpConnection, command: BatchOpen) -> None:
-        self._with(connection, command.bid, open_batch, lambda _: replies.bulk(command.bid.encode()))
+        verb = open_batch(batch_key(self._ids, command.bid))
+        self._run(connection, verb, lambda _: replies.bulk(command.bid.encode()), command.bid)
 
     def _commit_batch(self, connection: FwpConnection, command: BatchCommit) -> None:
-        self._with(connection, command.bid, commit_batch, lambda _: replies.OK)
+        verb = commit_batch(batch_key(self._ids, command.bid))
+        self._run(connection, verb, lambda _: replies.OK, command.bid)
 
     def _status(self, connection: FwpConnection, command: StatusCommand) -> None:
-        self._with(connection, command.bid, batch_status, self._shown)
+        self._run(connection, batch_status(batch_key(self._ids, command.bid)), self._shown, command.bid)
 
     def _shown(self, status: BatchStatus) -> bytes:
         row = status.row
@@ -210,20 +208,6 @@ class Enterprise:
 
     def _bid(self, key: int) -> bytes:
         return replies.bulk(self._ids.write_batch(key).encode())
-
-    def _with(
-        self,
-        connection: FwpConnection,
-        bid: str,
-        verb_of: Callable[[int], Callable[[Batch], Any]],
-        shown: Callable[[Any], bytes],
-    ) -> None:
-        try:
-            verb = verb_of(batch_key(self._ids, bid))
-        except NotFound as error:
-            connection.reply(replies.error(str(error)))
-            return
-        self._run(connection, verb, shown, bid)
 
     def _run(
         self,

@@ -162,7 +162,10 @@ class FwpService:
 
     def execute(self, connection: FwpConnection, command: Command) -> None:
         """Execute one command; its reply goes to the connection, now or later."""
-        self._verbs[type(command)](connection, command)
+        try:
+            self._verbs[type(command)](connection, command)
+        except AnewError as error:  # before anything was done, or asked of the engine
+            connection.reply(_error(error))
 
     def hello(self, connection: FwpConnection, hello: Hello) -> None:
         """A connection has said who it is."""
@@ -188,8 +191,7 @@ class FwpService:
             job = self._named(checked(command.job))
         except (InvalidInput, NotFound) as error:
             self._log_refusal(command.job, str(error))
-            connection.reply(replies.error(str(error)))
-            return
+            raise
         short = len(job.payload) <= PART_BYTES
         submit = self._commit.submit_new if short else self._commit.submit_long
         submit(Enqueue((job,), partial(self._answer_push, connection, command.job)))
@@ -431,10 +433,7 @@ class FwpService:
         def done(result: Any) -> None:
             connection.reply(_error(result) if isinstance(result, AnewError) else replies.bulk(result))
 
-        try:
-            ask(done)
-        except AnewError as error:
-            connection.reply(_error(error))
+        ask(done)
 
     def _figures(self, seen: Overview) -> bytes:
         connections, executed = self.figures()
@@ -468,10 +467,7 @@ class FwpService:
             self._submit(Call(pause(names, action == "PAUSE"), done))
 
     def _mutate(self, connection: FwpConnection, command: Mutate) -> None:
-        try:
-            self.mutations.start(command, partial(_answer_ok, connection))
-        except AnewError as error:
-            connection.reply(_error(error))
+        self.mutations.start(command, partial(_answer_ok, connection))
 
     def _latency(self, connection: FwpConnection, names: list[str]) -> None:
         if names == ["*"]:
@@ -495,10 +491,7 @@ class FwpService:
             else:
                 self._submit(Call(unlist(names), partial(_answer_ok, connection)))
 
-        try:
-            self.bulk.start(where, delete_chunk, removed)
-        except AnewError as error:
-            connection.reply(_error(error))
+        self.bulk.start(where, delete_chunk, removed)
 
 
 def _memory_mb() -> int:

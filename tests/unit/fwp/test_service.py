@@ -11,7 +11,7 @@ from anew.errors import StoreFull
 from anew.fwp import commands, long_lines, service
 from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
-from anew.fwp.workers import SILENT_MS, Workers, WorkerState
+from anew.fwp.workers import SILENT_MS, Workers
 from anew.store.protocol import Filter, Page
 
 from .desk import Desk, Peer
@@ -101,21 +101,6 @@ def test_a_verdict_after_the_lapse_changes_nothing(desk: Desk) -> None:
     assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
     assert desk.say(f'FAIL {{"jid":"{jid}"}}') == f"-ERR Job not found {jid}"
     assert desk.totals() == (1, 1)
-
-
-def test_somebody_makes_a_worker_quiet_and_then_end(desk: Desk) -> None:
-    """Faktory checklist 67."""
-    peer = desk.peer("w1")
-    workers = desk.service.workers
-    for state, answer in (
-        (WorkerState.RUNNING, "+OK"),
-        (WorkerState.QUIET, '{"state":"quiet"}'),
-        (WorkerState.RUNNING, '{"state":"quiet"}'),
-        (WorkerState.TERMINATE, '{"state":"terminate"}'),
-        (WorkerState.QUIET, '{"state":"terminate"}'),
-    ):
-        workers.tell(["w1", "nobody"], state)
-        assert [desk.say('BEAT {"wid":"w1"}', peer) for _ in range(2)] == [answer, answer]
 
 
 def test_a_quiet_worker_waits_for_nothing(desk: Desk) -> None:
