@@ -18,6 +18,7 @@ from msgspec import Struct
 from anew.backoff import Policy
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.errors import InvalidPolicy
+from anew.topics.guard import may_be_set
 from anew.topics.json_fields import choice, count, flag, in_range, member, number, read_object, wrong
 from anew.units import format_duration_short
 
@@ -188,13 +189,6 @@ _DEFAULT_RETRY: Final = {"preset": "standard"}
 _COUNTS = ("no_delay_retries", "min_delay_retries", "backoff_retries", "max_delay_retries")
 _PHASES = (*_COUNTS, "min_delay", "max_delay", "function")
 _CLASSES = ("3xx", "4xx", "5xx")
-
-DENIED_HEADERS: Final = re.compile(
-    r"host|content-length|transfer-encoding|connection|te|upgrade|proxy-.*|webhook-.*|anew-.*|metadata-flavor"
-    r"|x-aws-ec2-metadata-token.*|metadata|content-type|user-agent",
-    re.IGNORECASE,
-)
-"""Names that a policy's own headers may not have: Anew writes them itself, or a cloud's host service heeds them."""
 
 
 def layer_of(document: object, pointer: str = "") -> Layer:
@@ -438,7 +432,6 @@ def _request(block: object, at: str) -> Request:
     )
 
 
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}").fullmatch
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+0-9A-Za-z-]+/[!#$&^_.+0-9A-Za-z-]+(;[\t\x20-\x7e]*)?").fullmatch
 _VALUE = re.compile(r"[\t\x20-\x7e]*").fullmatch
 
@@ -447,7 +440,7 @@ def _headers(value: object, at: str) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > 20:
         raise wrong(at, value, "an object of at most 20 headers")
     for name, text in value.items():
-        if not isinstance(name, str) or not _NAME(name) or DENIED_HEADERS.fullmatch(name):
+        if not isinstance(name, str) or len(name) > 128 or not may_be_set(name):
             expected = "the name of a header that is not Anew's or the connection's own"
             raise wrong(member(at, name), name, expected)
         if not isinstance(text, str) or not _VALUE(text):

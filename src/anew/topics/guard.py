@@ -60,10 +60,9 @@ RESERVED_NAMES = ("localhost", "local", "internal")
 
 _FRAMING = ("host", "content-length", "transfer-encoding", "connection", "te", "upgrade", "proxy-*")
 _METADATA = ("metadata-flavor", "x-aws-ec2-metadata-token*", "metadata")
-DENIED_HEADERS = (*_FRAMING, *_METADATA, "webhook-*", "anew-*")
-"""Headers that a subscription may not set. With a star: whatever begins so."""
-
 _NOT_OURS_EITHER = (*_FRAMING, *_METADATA)
+_OURS = ("webhook-*", "anew-*", "content-type", "user-agent")
+"""With a star: whatever begins so."""
 
 _URL = re.compile(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.ASCII | re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?", re.ASCII)
@@ -202,6 +201,12 @@ def can_be_sent(headers: Mapping[str, str]) -> bool:
     return not _CONTROL.search("".join(headers.values())) and all(
         _is_sendable(name, _NOT_OURS_EITHER) for name in headers
     )
+
+
+def may_be_set(name: str) -> bool:
+    """Say whether a text is the name of a header that a policy may have: Anew writes some, the connection or a cloud's host
+    service heeds others."""
+    return _is_sendable(name, (*_NOT_OURS_EITHER, *_OURS))
 
 
 def plain_address(text: str) -> str:
