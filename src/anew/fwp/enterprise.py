@@ -20,7 +20,7 @@ from anew.errors import AnewError, InvalidInput, NotFound
 from anew.fwp import replies, times
 from anew.fwp.commands import BatchCommit, BatchNew, BatchOpen, StatusCommand, TrackGet, TrackSet
 from anew.fwp.connection import FwpConnection
-from anew.fwp.jobs import CheckedJob, SentJob
+from anew.fwp.jobs import CheckedJob, SentJob, bad_time
 from anew.jobs.batches import Callback, CallbackState
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.expiry import expires_at
@@ -108,7 +108,11 @@ def _expires_at(custom: CustomMembers, now: int) -> int | None:
     at = custom.expires_at
     if at is not None and not isinstance(at, str):
         raise InvalidInput(f"expires_at: {at!r} is not valid; expected a time as text", field="expires_at")
-    return expires_at(times.parse(at) if at else None, custom.expires_in, now)
+    try:
+        instant = times.parse(at) if at else None
+    except InvalidInput as error:
+        raise InvalidInput(bad_time("expires_at", at or "", error), field="expires_at") from None
+    return expires_at(instant, custom.expires_in, now)
 
 
 _FREE: Final = JobHooks()
