@@ -100,10 +100,13 @@ def verify(
         TooOld: Its time is too far from ours.
         InvalidInput: A secret is none, which is not repeated; or a signed body is no JSON.
     """
-    secrets = [secret] if isinstance(secret, str) else list(secret)
+    several = isinstance(secret, Iterable) and not isinstance(secret, str | bytes)
+    secrets: list[Any] = list(secret) if several else [secret]
     if not secrets:
         raise InvalidInput("secret: there is none; expected at least one", field="secret")
     for one in secrets:
+        if not isinstance(one, str):
+            raise refused("secret", type(one).__name__, 'text that begins with "whsec_" or "whpk_"')
         check_key(one, "secret")
     if not isinstance(body, bytes | bytearray | memoryview):
         raise refused("body", type(body).__name__, "the bytes of the request as they came")

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from anew.errors import BlockedAddress, InvalidConfig, InvalidInput
 
@@ -99,6 +100,7 @@ class GuardSettings(Struct, frozen=True, kw_only=True):
     allow_any_port: bool = False
 
     def __post_init__(self) -> None:
+        force_setattr(self, "allow_hosts", tuple(map(_usual, self.allow_hosts)))
         for cidr in self.allow_cidrs:
             try:
                 ip_network(cidr)
@@ -249,6 +251,12 @@ def _in_ascii(host: str) -> str:
         return idna.encode(host, uts46=True).decode("ascii")
     except UnicodeError:
         return ""
+
+
+def _usual(allowed: str) -> str:
+    """Give an allowed host in the form in which `judge_url` gives one."""
+    star = "*." if allowed.startswith("*.") else ""
+    return star + _in_ascii(allowed.removeprefix(star).strip("[]")).lower().removesuffix(".")
 
 
 def _is_allowed_host(host: str, settings: GuardSettings) -> bool:

@@ -281,6 +281,12 @@ def test_allowed_hosts_may_resolve_to_anything() -> None:
         judge_addresses(EXAMPLE, ["127.0.0.1"], settings)
 
 
+def test_allowed_hosts_may_be_written_in_any_way() -> None:
+    settings = GuardSettings(allow_hosts=("Hooks.Corp.Internal.", "*.Bücher.internal", "[::1]"))
+    for host in ("hooks.corp.internal", "HOOKS.corp.internal", "a.xn--bcher-kva.internal", "[::1]"):
+        judge_url(f"https://{host}/", settings)
+
+
 def test_a_network_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidConfig, match=r"10\.0\.0\.1/8"):
         GuardSettings(allow_cidrs=("10.0.0.1/8",))

@@ -129,7 +129,7 @@ def test_the_errors_are_one_family() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_secret_is_refused_and_not_repeated(secret: Any) -> None:
-    with pytest.raises((InvalidInput, TypeError, AttributeError)) as refused:
+    with pytest.raises(InvalidInput, match="secret: ") as refused:
         verify(secret, headers(), BODY, now=SENT.timestamp())
     text = str(secret)
     assert len(text) < 12 or text not in str(refused.value)
