@@ -276,8 +276,7 @@ def count(
     """
     after = (selection.since << COUNTER_BITS) - 1 if after is None else after
     rows = _next_chunk(batch, selection, after, limit)
-    found = sum(matching(batch, selection, row) for row in rows)
-    return found, rows[-1].id if len(rows) == limit else None
+    return len(matching(batch, selection, rows)), rows[-1].id if len(rows) == limit else None
 
 
 def go_on(batch: Batch, terms: TopicTerms, id_: int) -> bool:
@@ -303,10 +302,7 @@ def _send_again(
     if document.include == "failed":
         chosen = replace(chosen, status="dead")
     rows = _next_chunk(batch, chosen, position, CHUNK)
-    done = 0
-    for row in rows:
-        if matching(batch, chosen, row):
-            done += _sent_again(batch, terms, row, document)
+    done = sum(_sent_again(batch, terms, row, document) for row in matching(batch, chosen, rows))
     return rows[-1].id if rows else position, done, len(rows) == CHUNK
 
 
@@ -347,8 +343,18 @@ def _next_chunk(batch: Batch, chosen: Selection, after: int, limit: int) -> Sequ
     return rows.deliveries_of(chosen.subscription, after, _LAST, limit, dead=chosen.status == "dead")
 
 
-def matching(batch: Batch, chosen: Selection, row: DeliveryRow) -> bool:
-    """Report whether a delivery is meant, but for its status where only its job knows it."""
+def matching(batch: Batch, chosen: Selection, rows: Sequence[DeliveryRow]) -> list[DeliveryRow]:
+    """Give those of some deliveries that are meant, but for their status where only their jobs know it."""
+    found = [row for row in rows if _is_meant(chosen, row)]
+    if chosen.topic is None:
+        return found
+    subscriptions = batch.store.topics.subscriptions(list({row.subscription for row in found}))
+    on_topic = {one.id for one in subscriptions.values() if one.topic == chosen.topic}
+    return [row for row in found if row.subscription in on_topic]
+
+
+def _is_meant(chosen: Selection, row: DeliveryRow) -> bool:
+    """Report whether a delivery is meant, as far as its own row tells."""
     if chosen.status == "dead" and row.status != DeliveryStatus.DEAD:
         return False
     if chosen.status == "delivered" and row.status != DeliveryStatus.DELIVERED:
@@ -358,9 +364,4 @@ def matching(batch: Batch, chosen: Selection, row: DeliveryRow) -> bool:
     if chosen.message is not None and row.message != chosen.message:
         return False
     published = row.message >> COUNTER_BITS
-    if not chosen.since <= published < (_LAST if chosen.until is None else chosen.until):
-        return False
-    if chosen.topic is None:
-        return True
-    subscription = batch.store.topics.subscriptions([row.subscription]).get(row.subscription)
-    return subscription is not None and subscription.topic == chosen.topic
+    return chosen.since <= published < (_LAST if chosen.until is None else chosen.until)
