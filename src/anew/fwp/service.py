@@ -19,7 +19,7 @@ import msgspec
 
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
 from anew.engine.bulk import BulkChanges
-from anew.engine.ops import Fail, Op
+from anew.engine.ops import Fail
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
@@ -129,6 +129,7 @@ class FwpService:
     ) -> None:
         self._engine = engine
         self._commit = commit
+        self._submit = commit.submit
         self._reads = reads
         self._description = description
         self._policies = Policies(own_policy=own_policy, chosen=policies)
@@ -409,9 +410,6 @@ class FwpService:
         """Give the key of a job that is known by its public id."""
         key = self._engine.ids.read(jid)
         return None if key < 0 else key
-
-    def _submit(self, op: Op) -> None:
-        self._commit.submit(op)
 
     # -- workers
 

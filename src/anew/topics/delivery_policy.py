@@ -250,7 +250,7 @@ def preview(document: object) -> Preview:
         InvalidInput: As for `layer_of`.
     """
     block = layer_of(document).get("retry", _DEFAULT_RETRY)
-    parts, _ = _parts(block, "/retry")
+    parts, _, _ = _parts(block, "/retry")
     return Preview(phases=tuple(part for part in parts if part.delays_ms), retry=_retry(block, "/retry"))
 
 
@@ -276,9 +276,8 @@ def _retry(block: object, at: str) -> Retry:
     known = (*_PHASES, "schedule", "preset", "policy", "jitter", "max_total_time", "honor_retry_after", "max_retry_after",
              "overload_floor", "profile", "retry_statuses", "dead_statuses")  # fmt: skip
     given = read_object(block, at, known)
-    parts, profile = _parts(given, at)
+    parts, profile, own = _parts(given, at)
     waits = [wait for part in parts for wait in part.delays_ms]
-    own = _own_policy(given["policy"], f"{at}/policy") if "policy" in given else None
     total_ms = _ms(number(given, "max_total_time", at, 0, LONGEST_TOTAL_S, 604_800))
     least, what = (
         (sum(waits), "the sum of the nominal waits")
@@ -305,8 +304,8 @@ def _retry(block: object, at: str) -> Retry:
     )
 
 
-def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile]:
-    """Read the waits of a retry block, and the profile that goes with them."""
+def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile, Policy | None]:
+    """Read the waits of a retry block, the profile that goes with them, and the engine's policy, if it is one."""
     ways = [name for name in ("schedule", "preset", "policy") if name in given]
     phase_fields = [name for name in (*_PHASES, *(["jitter"] if "policy" in given else [])) if name in given]
     if len(ways) + bool(phase_fields) > 1:
@@ -315,16 +314,15 @@ def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile
     if "preset" in given:
         name = choice(given, "preset", at, tuple(_PRESETS), "standard")
         waits, profile = _PRESETS[name]
-        return [DelayPhase(f"preset {name}", [_ms(wait) for wait in waits])], profile
+        return [DelayPhase(f"preset {name}", [_ms(wait) for wait in waits])], profile, None
     if "schedule" in given:
         schedule = _schedule(given["schedule"], f"{at}/schedule")
-        return [DelayPhase("schedule", [_ms(wait) for wait in schedule])], "webhook"
+        return [DelayPhase("schedule", [_ms(wait) for wait in schedule])], "webhook", None
     if "policy" in given:
         own = _own_policy(given["policy"], f"{at}/policy")
-        return [
-            DelayPhase("policy", [int(own.nominal(k)) for k in range(1, (own.retries or 0) + 1)])
-        ], "webhook"
-    return _phases(given, at), "webhook"
+        nominal = [int(own.nominal(k)) for k in range(1, (own.retries or 0) + 1)]
+        return [DelayPhase("policy", nominal)], "webhook", own
+    return _phases(given, at), "webhook", None
 
 
 def _own_policy(value: object, at: str) -> Policy:

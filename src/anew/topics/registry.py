@@ -24,7 +24,7 @@ from anew.topics.documents import (
     topic_document,
 )
 from anew.topics.health import enabled_again
-from anew.topics.keys import KeyRing, new_ring, rotated
+from anew.topics.keys import KeyRing, new_ring, opened, rotated
 from anew.topics.publishing import gate_of, health_of, known_topic, tell_of
 from anew.topics.signing import SigningKind
 from anew.topics.terms import TopicTerms, limit_name
@@ -309,13 +309,7 @@ def confirmed(
 def confirm(terms: TopicTerms, id_: int) -> Verb:
     """Confirm a subscription by its owner's word; the verb gives the row."""
 
-    def verb(batch: Batch) -> SubscriptionRow:
-        row = known_subscription(batch, id_)
-        if row.status != "unconfirmed":
-            raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
-        return confirmed(batch, terms, row)
-
-    return verb
+    return lambda batch: confirmed(batch, terms, _unconfirmed(batch, id_))
 
 
 def confirm_by(terms: TopicTerms, token: str) -> Verb:
@@ -327,12 +321,17 @@ def resend(terms: TopicTerms, id_: int, chance: Callable[[int], bytes]) -> Verb:
     """Ask an endpoint again whether it wants what it would get; the verb gives the row."""
 
     def verb(batch: Batch) -> SubscriptionRow:
-        row = known_subscription(batch, id_)
-        if row.status != "unconfirmed":
-            raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
+        row = _unconfirmed(batch, id_)
         return _asked(batch, terms, known_topic(batch, row.topic), row, chance)
 
     return verb
+
+
+def _unconfirmed(batch: Batch, id_: int) -> SubscriptionRow:
+    row = known_subscription(batch, id_)
+    if row.status != "unconfirmed":
+        raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
+    return row
 
 
 _FROM: dict[str, tuple[tuple[str, ...], str]] = {
@@ -435,4 +434,4 @@ def rotate(
 
 def ring_of(terms: TopicTerms, row: SubscriptionRow) -> KeyRing:
     """Read a subscription's keys."""
-    return msgspec.json.decode(terms.box.open(row.keys, row.id), type=KeyRing)
+    return opened(terms.box, row.keys, row.id)
