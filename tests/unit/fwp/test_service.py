@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -287,6 +288,21 @@ def test_with_the_switch_a_repeat_with_a_long_payload_leaves_nothing_behind() ->
         desk.push(1, args=[text])
     assert desk.fetch()["args"] == [text]
     assert len(desk.rig.store.find(Filter(), Page())) == 1
+
+
+@pytest.mark.parametrize(("size", "other"), [(1_000, "-NOTUNIQUE Job not unique"), (200_000, "+OK")])
+def test_the_order_of_members_matters_in_long_arguments_alone(size: int, other: str) -> None:
+    """Megabytes that are decoded and written in one go would hold up everybody for seconds."""
+    desk = Desk()
+    text, custom = "x" * size, {"unique_for": 60}
+    desk.push(1, args=[{"a": text, "b": 1}], custom=custom)
+
+    def push(number: int, argument: dict[str, Any]) -> str:
+        job = {"jid": f"job-000{number}", "jobtype": "kind", "args": [argument], "queue": "mail"}
+        return desk.say(f"PUSH {json.dumps(job | {'custom': custom})}")
+
+    assert push(2, {"a": text, "b": 1}) == "-NOTUNIQUE Job not unique"
+    assert push(3, {"b": 1, "a": text}) == other
 
 
 def test_a_bulk_that_is_stored_in_parts_says_what_is_wrong_with_each_job(
