@@ -88,7 +88,6 @@ class GuardSettings(Struct, frozen=True, kw_only=True):
         allow_http: Whether plain http may be used.
         allow_cidrs: Networks whose addresses are allowed even where they are blocked, as "10.1.0.0/16".
         allow_hosts: Names or literal addresses that are allowed whatever they resolve to; "*.corp.internal" is every name below.
-        allow_any_port: Whether ports below 1024 other than 80 and 443 may be used.
 
     Raises:
         InvalidConfig: A network is none.
@@ -97,7 +96,6 @@ class GuardSettings(Struct, frozen=True, kw_only=True):
     allow_http: bool = False
     allow_cidrs: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
-    allow_any_port: bool = False
 
     def __post_init__(self) -> None:
         force_setattr(self, "allow_hosts", tuple(map(_usual, self.allow_hosts)))
@@ -159,7 +157,7 @@ def judge_url(url: str, settings: GuardSettings, pointer: str = "") -> Target:
     if authority is None or not authority[1]:
         raise _refused(pointer, url, "expected a host, perhaps with a port")
     port = int(authority[2]) if authority[2] else (80 if scheme == "http" else 443)
-    if not 1 <= port <= 65_535 or not (port in (80, 443) or port >= 1_024 or settings.allow_any_port):
+    if port not in (80, 443) and not 1_024 <= port <= 65_535:
         raise _refused(pointer, url, "expected port 80, 443, or 1024 to 65535")
 
     host, address = _judge_host(authority[1], url, pointer)

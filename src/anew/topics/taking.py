@@ -95,16 +95,13 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
         elif subscription.status != "active" and delivery.trigger != TRIGGER:
             shut(batch, [subscription])
             batch.release([one.key], None)
-        elif message is None:
+        elif message is None or batch.now > (
+            deadline_at := deadline_of(delivery, subscription, message, policy, batch.now)
+        ):
             _end(batch, terms, one, "expired")
+        elif document.kind == "queue":
+            _enqueue(batch, terms, one, message, subscription)
         else:
-            deadline_at = deadline_of(delivery, subscription, message, policy, batch.now)
-            if batch.now > deadline_at:
-                _end(batch, terms, one, "expired")
-                continue
-            if document.kind == "queue":
-                _enqueue(batch, terms, one, message, subscription)
-                continue
             assignments.append(
                 Assignment(
                     replace(delivery, job=one.key),
