@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from anew.errors import AnewError, InvalidInput
 from anew.topics import receiver
-from anew.topics.documents import CONFIRMATION
 from anew.topics.signing import check_key
 from anew.units import parse_duration_with_unit, refused
 
@@ -66,10 +65,7 @@ class Event(Struct, frozen=True, kw_only=True):
     @property
     def challenge(self) -> str | None:
         """What a receiver answers as ``{"challenge": …}`` to agree to a subscription; None if this is no such question."""
-        challenge = (
-            self.data.get("challenge") if self.type == CONFIRMATION and isinstance(self.data, dict) else None
-        )
-        return challenge if isinstance(challenge, str) else None
+        return receiver.confirmation({"type": self.type, "data": self.data} if self.type else self.data)
 
 
 class _Items(Protocol):
@@ -104,10 +100,13 @@ def verify(
         TooOld: Its time is too far from ours.
         InvalidInput: A secret is none, which is not repeated; or a signed body is no JSON.
     """
-    secrets = [secret] if isinstance(secret, str) else list(secret)
+    several = isinstance(secret, Iterable) and not isinstance(secret, str | bytes)
+    secrets: list[Any] = list(secret) if several else [secret]
     if not secrets:
         raise InvalidInput("secret: there is none; expected at least one", field="secret")
     for one in secrets:
+        if not isinstance(one, str):
+            raise refused("secret", type(one).__name__, 'text that begins with "whsec_" or "whpk_"')
         check_key(one, "secret")
     if not isinstance(body, bytes | bytearray | memoryview):
         raise refused("body", type(body).__name__, "the bytes of the request as they came")

@@ -12,6 +12,7 @@ PAST = "2001-02-03T04:05:06Z"
 
 EXACT = "Faktory keeps numbers as 64-bit floats, Anew as they were written"
 NAME_CHECKED = "Faktory checks the queue of a job for later only when it is due, and then loses the job"
+BOUNDED = "Anew bounds the bytes of a jid"
 SPACES = "Faktory refuses a space within MUTATE's JSON"
 QUIET = "Faktory looks at the state of the connection that registered the worker only"
 
@@ -208,8 +209,9 @@ def _fields() -> Iterator[Dialogue]:
             yield _d(
                 f"{field} is absent", (22, 23, 24), push(**({"jid": "@1"} | jid | {field: ...})), *_sentinel()
             )
-    for jid in ("1234567", "12345678", "éééé", "ééé", "ééé1", "a b c d e", "x" * 1000, 'quote"and\\\\'):
+    for jid in ("1234567", "12345678", "éééé", "ééé", "ééé1", "a b c d e", "x" * 512, 'quote"and\\\\'):
         yield _d(f"jid {jid[:20]}", 23, push(jid), *_sentinel())
+    yield _d("jid of 513 bytes", 23, push("x" * 513), *_sentinel(), differs=BOUNDED)
     for value in (1, 59, 60, 1800, 86400, 86401, 10**18, 10**19):
         yield _d(f"reserve_for {value}", 25, push(reserve_for=value), *_sentinel())
     for text in ("60.0", "1e2", "6e1", "060", "+60", "0x10", "-0", '"60"'):

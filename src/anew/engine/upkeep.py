@@ -22,8 +22,7 @@ from anew.store.protocol import Store
 log = logging.getLogger("anew.engine")
 
 SWEPT = 50
-"""Records of deleted jobs that are removed in one batch: some milliseconds if each is as long as it may be."""
-
+"""Records of deleted jobs, and rows of topics, that are removed in one batch: some milliseconds if each is as long as it may be."""
 
 RECOVERED = 5_000
 """Jobs that are given back in one batch before the first request is served."""
@@ -83,7 +82,8 @@ class Upkeep:
         if not self._reaping:
             self._reaping = batch.store.is_due("reap", batch.now, self._reap_ms)
         if self._reaping:
-            self._reaping = reap(batch) + reap_hooks(batch) > 0
+            topics = batch.store.topics.purge(batch.now, SWEPT)
+            self._reaping = reap(batch) + reap_hooks(batch) + topics > 0
         return self._reaping
 
     def recount(self, parts: Parts, correct: Callable[[Verb], None]) -> None:

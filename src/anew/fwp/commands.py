@@ -488,7 +488,9 @@ def _read_track(argument: Argument) -> TrackSet | TrackGet:
     action, _, rest = bytes(argument).partition(b" ")
     if action == b"SET":
         return _read_progress(rest)
-    if action == b"GET" and rest:
+    if action == b"GET":
+        if not rest:
+            raise MalformedRequest(NO_JID)
         return TrackGet(rest.decode())
     raise _bad_action("TRACK", action)
 
@@ -513,7 +515,7 @@ def _read_batch(argument: Argument) -> BatchNew | BatchOpen | BatchCommit | Stat
     if action == b"NEW":
         return _read_new_batch(rest)
     about = _ABOUT_BATCHES.get(action)
-    if about is None or not rest:
+    if about is None:
         raise _bad_action("BATCH", action)
     return about(rest.decode())
 

@@ -38,7 +38,7 @@ MOST_AHEAD = 1_000
 """Lines behind the command under way that are kept; while there are more, nothing is read."""
 
 AHEAD_BYTES = 1 << 20
-"""Bytes of such lines, once there is one."""
+"""Bytes of such lines, with what has come of the next one."""
 
 _NEW_WORK = (b"PUSH ", b"PUSHB ")
 _FETCH = b"FETCH "
@@ -207,8 +207,12 @@ class FwpConnection(asyncio.Protocol):
             self._ahead_bytes += sum(map(len, lines))
             if not self._busy:
                 self._next()
-            if len(self._ahead) > MOST_AHEAD or self._ahead_bytes > AHEAD_BYTES:
-                self._read(len(self._ahead) <= 1)
+        if (
+            (self._busy or self._ahead)
+            and not self._closing
+            and (len(self._ahead) > MOST_AHEAD or self._ahead_bytes + self._unfinished > AHEAD_BYTES)
+        ):
+            self._read(False)
         if not self._identified and self._unfinished > HELLO_BYTES:
             self.close(replies.error(replies.LINE_TOO_LONG))
         elif self._lines.too_long and not self._busy:
@@ -391,14 +395,12 @@ class FwpConnection(asyncio.Protocol):
         if (
             not self._reading
             and len(self._ahead) <= MOST_AHEAD // 2
-            and self._ahead_bytes <= AHEAD_BYTES // 2
+            and self._ahead_bytes + self._unfinished <= AHEAD_BYTES // 2
         ):
             self._read(True)
         if not self._identified:
             self._busy = True
             self._hello()
-        elif self._draining:
-            self.close(replies.error(replies.SHUTTING_DOWN))
         elif self._ended and self.line.startswith(_FETCH):
             self.close()
         else:

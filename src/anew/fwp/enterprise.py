@@ -20,7 +20,7 @@ from anew.errors import AnewError, InvalidInput, NotFound
 from anew.fwp import replies, times
 from anew.fwp.commands import BatchCommit, BatchNew, BatchOpen, StatusCommand, TrackGet, TrackSet
 from anew.fwp.connection import FwpConnection
-from anew.fwp.jobs import CheckedJob, SentJob
+from anew.fwp.jobs import CheckedJob, SentJob, bad_time
 from anew.jobs.batches import Callback, CallbackState
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.expiry import expires_at
@@ -29,6 +29,8 @@ from anew.jobs.progress import Progress, Word
 from anew.jobs.unique import Scope, lock_ends_at, parts_digest
 
 JID_BYTES: Final = 12
+MOST_SORTED: Final = 64 << 10
+"""Bytes of a unique job's args up to which the order of members does not matter, some 5 ms; it is done in one go."""
 _SCOPES: Final = {None: Scope.SUCCEEDED, "success": Scope.SUCCEEDED, "start": Scope.STARTED}
 _SHOWN: Final = {
     CallbackState.ABSENT: "",
@@ -98,17 +100,22 @@ def _unique(custom: CustomMembers, job: CheckedJob, now: int) -> UniqueKey:
 
 
 def _canonical(args: msgspec.Raw) -> bytes:
-    """Write equal arguments in one way: with the members of objects in order."""
-    return (
-        msgspec.json.encode(msgspec.json.decode(args), order="sorted") if b"{" in bytes(args) else bytes(args)
-    )
+    """Write equal arguments in one way: with the members of objects in order, unless they are so long that it takes long."""
+    text = bytes(args)
+    if len(text) > MOST_SORTED or b"{" not in text:
+        return text
+    return msgspec.json.encode(msgspec.json.decode(text), order="sorted")
 
 
 def _expires_at(custom: CustomMembers, now: int) -> int | None:
     at = custom.expires_at
     if at is not None and not isinstance(at, str):
         raise InvalidInput(f"expires_at: {at!r} is not valid; expected a time as text", field="expires_at")
-    return expires_at(times.parse(at) if at else None, custom.expires_in, now)
+    try:
+        instant = times.parse(at) if at else None
+    except InvalidInput as error:
+        raise InvalidInput(bad_time("expires_at", at or "", error), field="expires_at") from None
+    return expires_at(instant, custom.expires_in, now)
 
 
 _FREE: Final = JobHooks()
@@ -149,21 +156,17 @@ class Enterprise:
     # -- BATCH
 
     def _new(self, connection: FwpConnection, command: BatchNew) -> None:
-        try:
-            parent = batch_key(self._ids, command.parent_bid) if command.parent_bid else None
-            given = {Callback.COMPLETE: command.complete, Callback.SUCCESS: command.success}
-            jobs = {callback: job for callback, job in given.items() if job is not None}
-            for job in jobs.values():
-                job.jid = job.jid or secrets.token_hex(JID_BYTES)
-            made = {
-                callback: partial(self._callback, job, callback, command.parent_bid)
-                for callback, job in jobs.items()
-            }
-            for make in made.values():
-                make(0)  # what is wrong with one is said before there is a batch
-        except AnewError as error:
-            connection.reply(replies.error(str(error)))
-            return
+        parent = batch_key(self._ids, command.parent_bid) if command.parent_bid else None
+        given = {Callback.COMPLETE: command.complete, Callback.SUCCESS: command.success}
+        jobs = {callback: job for callback, job in given.items() if job is not None}
+        for job in jobs.values():
+            job.jid = job.jid or secrets.token_hex(JID_BYTES)
+        made = {
+            callback: partial(self._callback, job, callback, command.parent_bid)
+            for callback, job in jobs.items()
+        }
+        for make in made.values():
+            make(0)  # what is wrong with one is said before there is a batch
         meta = command.description.encode()
         verb = new_batch(
             lambda key: {name: make(key) for name, make in made.items()}, parent=parent, meta=meta
@@ -180,13 +183,15 @@ class Enterprise:
         return self._job_of(msgspec.structs.replace(job, custom=msgspec.Raw(msgspec.json.encode(custom))))
 
     def _open(self, connection: FwpConnection, command: BatchOpen) -> None:
-        self._with(connection, command.bid, open_batch, lambda _: replies.bulk(command.bid.encode()))
+        verb = open_batch(batch_key(self._ids, command.bid))
+        self._run(connection, verb, lambda _: replies.bulk(command.bid.encode()), command.bid)
 
     def _commit_batch(self, connection: FwpConnection, command: BatchCommit) -> None:
-        self._with(connection, command.bid, commit_batch, lambda _: replies.OK)
+        verb = commit_batch(batch_key(self._ids, command.bid))
+        self._run(connection, verb, lambda _: replies.OK, command.bid)
 
     def _status(self, connection: FwpConnection, command: StatusCommand) -> None:
-        self._with(connection, command.bid, batch_status, self._shown)
+        self._run(connection, batch_status(batch_key(self._ids, command.bid)), self._shown, command.bid)
 
     def _shown(self, status: BatchStatus) -> bytes:
         row = status.row
@@ -210,20 +215,6 @@ class Enterprise:
 
     def _bid(self, key: int) -> bytes:
         return replies.bulk(self._ids.write_batch(key).encode())
-
-    def _with(
-        self,
-        connection: FwpConnection,
-        bid: str,
-        verb_of: Callable[[int], Callable[[Batch], Any]],
-        shown: Callable[[Any], bytes],
-    ) -> None:
-        try:
-            verb = verb_of(batch_key(self._ids, bid))
-        except NotFound as error:
-            connection.reply(replies.error(str(error)))
-            return
-        self._run(connection, verb, shown, bid)
 
     def _run(
         self,

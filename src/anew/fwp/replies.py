@@ -12,7 +12,6 @@ NULL = b"$-1\r\n"
 """The answer of a FETCH without a job; an empty bulk string in its place makes some clients fail."""
 
 LINE_TOO_LONG = "line too long"
-SHUTTING_DOWN = "shutdown in progress"
 BAD_PASSWORD = "Invalid password"  # noqa: S105  a message
 NOT_UNIQUE = "NOTUNIQUE"
 """The only code of an error beside ``ERR``: some clients fail on any other."""

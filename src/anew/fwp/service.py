@@ -19,7 +19,7 @@ import msgspec
 
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
 from anew.engine.bulk import BulkChanges
-from anew.engine.ops import Fail, Op
+from anew.engine.ops import Fail
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
@@ -129,6 +129,7 @@ class FwpService:
     ) -> None:
         self._engine = engine
         self._commit = commit
+        self._submit = commit.submit
         self._reads = reads
         self._description = description
         self._policies = Policies(own_policy=own_policy, chosen=policies)
@@ -162,7 +163,10 @@ class FwpService:
 
     def execute(self, connection: FwpConnection, command: Command) -> None:
         """Execute one command; its reply goes to the connection, now or later."""
-        self._verbs[type(command)](connection, command)
+        try:
+            self._verbs[type(command)](connection, command)
+        except AnewError as error:  # before anything was done, or asked of the engine
+            connection.reply(_error(error))
 
     def hello(self, connection: FwpConnection, hello: Hello) -> None:
         """A connection has said who it is."""
@@ -188,8 +192,7 @@ class FwpService:
             job = self._named(checked(command.job))
         except (InvalidInput, NotFound) as error:
             self._log_refusal(command.job, str(error))
-            connection.reply(replies.error(str(error)))
-            return
+            raise
         short = len(job.payload) <= PART_BYTES
         submit = self._commit.submit_new if short else self._commit.submit_long
         submit(Enqueue((job,), partial(self._answer_push, connection, command.job)))
@@ -408,9 +411,6 @@ class FwpService:
         key = self._engine.ids.read(jid)
         return None if key < 0 else key
 
-    def _submit(self, op: Op) -> None:
-        self._commit.submit(op)
-
     # -- workers
 
     def _beat(self, connection: FwpConnection, command: Beat) -> None:
@@ -431,10 +431,7 @@ class FwpService:
         def done(result: Any) -> None:
             connection.reply(_error(result) if isinstance(result, AnewError) else replies.bulk(result))
 
-        try:
-            ask(done)
-        except AnewError as error:
-            connection.reply(_error(error))
+        ask(done)
 
     def _figures(self, seen: Overview) -> bytes:
         connections, executed = self.figures()
@@ -468,10 +465,7 @@ class FwpService:
             self._submit(Call(pause(names, action == "PAUSE"), done))
 
     def _mutate(self, connection: FwpConnection, command: Mutate) -> None:
-        try:
-            self.mutations.start(command, partial(_answer_ok, connection))
-        except AnewError as error:
-            connection.reply(_error(error))
+        self.mutations.start(command, partial(_answer_ok, connection))
 
     def _latency(self, connection: FwpConnection, names: list[str]) -> None:
         if names == ["*"]:
@@ -495,10 +489,7 @@ class FwpService:
             else:
                 self._submit(Call(unlist(names), partial(_answer_ok, connection)))
 
-        try:
-            self.bulk.start(where, delete_chunk, removed)
-        except AnewError as error:
-            connection.reply(_error(error))
+        self.bulk.start(where, delete_chunk, removed)
 
 
 def _memory_mb() -> int:
@@ -586,6 +577,8 @@ class _Waiting(Fetch):
             self._commit.submit(
                 Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
             )
+            if not late:  # for the lines behind it: while there are many nothing is read, and no end of the connection heard
+                self._connection.reply(replies.NULL)
         else:
             self._connection.reply(replies.bulk(self._shown(result)))
 

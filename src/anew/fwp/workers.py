@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -80,13 +80,6 @@ class Workers:
             worker.beat_ms = self._now_ms()
             worker.state = max(worker.state, STATES.get(state, WorkerState.RUNNING))
         return worker
-
-    def tell(self, wids: Iterable[str], state: WorkerState) -> None:
-        """Have workers be told at their next BEAT to go quiet, or to end."""
-        for wid in wids:
-            if wid in self.by_wid:
-                worker = self.by_wid[wid]
-                worker.state = max(worker.state, state)
 
     def reap(self) -> list[str]:
         """Close the connections of workers that have been silent for too long; what they hold stays reserved. Give their ids."""

@@ -333,9 +333,10 @@ class TopicRoutes:
         def shown(view: dict[str, Any]) -> None:
             nonlocal pause
             attempt = view["last_attempt"]
-            if view["status"] in _ENDED and attempt is not None:
+            has_ended = view["status"] in _ENDED
+            if has_ended and attempt is not None:
                 reply(request, 200, attempt)
-            elif self._clock.monotonic() - began > LONGEST_TEST_MS:
+            elif has_ended or self._clock.monotonic() - began > LONGEST_TEST_MS:  # a queue makes no attempt
                 reply(request, 202, view)
             else:
                 asyncio.get_running_loop().call_later(pause, look, view["id"])

@@ -55,11 +55,6 @@ class Tick(Struct, frozen=True, gc=False):
     entry: CronEntry
 
 
-def is_due(entry: CronEntry, now: int) -> bool:
-    """Report whether an entry's next slot has come."""
-    return entry.next_at is not None and entry.next_at <= now
-
-
 def tick(entry: CronEntry, now: int, offset_at: OffsetAt, *, group_paused: bool = False) -> Tick:
     """Decide what a due entry does.
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from anew.backoff import Policy
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.errors import InvalidPolicy
+from anew.topics.guard import may_be_set
 from anew.topics.json_fields import choice, count, flag, in_range, member, number, read_object, wrong
 from anew.units import format_duration_short
 
@@ -189,13 +190,6 @@ _COUNTS = ("no_delay_retries", "min_delay_retries", "backoff_retries", "max_dela
 _PHASES = (*_COUNTS, "min_delay", "max_delay", "function")
 _CLASSES = ("3xx", "4xx", "5xx")
 
-DENIED_HEADERS: Final = re.compile(
-    r"host|content-length|transfer-encoding|connection|te|upgrade|proxy-.*|webhook-.*|anew-.*|metadata-flavor"
-    r"|x-aws-ec2-metadata-token.*|metadata|content-type|user-agent",
-    re.IGNORECASE,
-)
-"""Names that a policy's own headers may not have: Anew writes them itself, or a cloud's host service heeds them."""
-
 
 def layer_of(document: object, pointer: str = "") -> Layer:
     """Check blocks that somebody gives, and give them back.
@@ -256,7 +250,7 @@ def preview(document: object) -> Preview:
         InvalidInput: As for `layer_of`.
     """
     block = layer_of(document).get("retry", _DEFAULT_RETRY)
-    parts, _ = _parts(block, "/retry")
+    parts, _, _ = _parts(block, "/retry")
     return Preview(phases=tuple(part for part in parts if part.delays_ms), retry=_retry(block, "/retry"))
 
 
@@ -282,9 +276,8 @@ def _retry(block: object, at: str) -> Retry:
     known = (*_PHASES, "schedule", "preset", "policy", "jitter", "max_total_time", "honor_retry_after", "max_retry_after",
              "overload_floor", "profile", "retry_statuses", "dead_statuses")  # fmt: skip
     given = read_object(block, at, known)
-    parts, profile = _parts(given, at)
+    parts, profile, own = _parts(given, at)
     waits = [wait for part in parts for wait in part.delays_ms]
-    own = _own_policy(given["policy"], f"{at}/policy") if "policy" in given else None
     total_ms = _ms(number(given, "max_total_time", at, 0, LONGEST_TOTAL_S, 604_800))
     least, what = (
         (sum(waits), "the sum of the nominal waits")
@@ -311,8 +304,8 @@ def _retry(block: object, at: str) -> Retry:
     )
 
 
-def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile]:
-    """Read the waits of a retry block, and the profile that goes with them."""
+def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile, Policy | None]:
+    """Read the waits of a retry block, the profile that goes with them, and the engine's policy, if it is one."""
     ways = [name for name in ("schedule", "preset", "policy") if name in given]
     phase_fields = [name for name in (*_PHASES, *(["jitter"] if "policy" in given else [])) if name in given]
     if len(ways) + bool(phase_fields) > 1:
@@ -321,16 +314,15 @@ def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile
     if "preset" in given:
         name = choice(given, "preset", at, tuple(_PRESETS), "standard")
         waits, profile = _PRESETS[name]
-        return [DelayPhase(f"preset {name}", [_ms(wait) for wait in waits])], profile
+        return [DelayPhase(f"preset {name}", [_ms(wait) for wait in waits])], profile, None
     if "schedule" in given:
         schedule = _schedule(given["schedule"], f"{at}/schedule")
-        return [DelayPhase("schedule", [_ms(wait) for wait in schedule])], "webhook"
+        return [DelayPhase("schedule", [_ms(wait) for wait in schedule])], "webhook", None
     if "policy" in given:
         own = _own_policy(given["policy"], f"{at}/policy")
-        return [
-            DelayPhase("policy", [int(own.nominal(k)) for k in range(1, (own.retries or 0) + 1)])
-        ], "webhook"
-    return _phases(given, at), "webhook"
+        nominal = [int(own.nominal(k)) for k in range(1, (own.retries or 0) + 1)]
+        return [DelayPhase("policy", nominal)], "webhook", own
+    return _phases(given, at), "webhook", None
 
 
 def _own_policy(value: object, at: str) -> Policy:
@@ -438,7 +430,6 @@ def _request(block: object, at: str) -> Request:
     )
 
 
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}").fullmatch
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+0-9A-Za-z-]+/[!#$&^_.+0-9A-Za-z-]+(;[\t\x20-\x7e]*)?").fullmatch
 _VALUE = re.compile(r"[\t\x20-\x7e]*").fullmatch
 
@@ -447,7 +438,7 @@ def _headers(value: object, at: str) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > 20:
         raise wrong(at, value, "an object of at most 20 headers")
     for name, text in value.items():
-        if not isinstance(name, str) or not _NAME(name) or DENIED_HEADERS.fullmatch(name):
+        if not isinstance(name, str) or len(name) > 128 or not may_be_set(name):
             expected = "the name of a header that is not Anew's or the connection's own"
             raise wrong(member(at, name), name, expected)
         if not isinstance(text, str) or not _VALUE(text):

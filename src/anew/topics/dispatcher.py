@@ -7,6 +7,7 @@ would fight it for the interpreter's lock at each statement (measured: 3.0 to 3.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +19,7 @@ from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.publishing import health_of
 from anew.topics.registry import open_again
-from anew.topics.sending import digest_of, outgoing
+from anew.topics.sending import outgoing
 from anew.topics.settling import Sent, put_back, settle
 from anew.topics.taking import Assignment, take
 from anew.topics.terms import TopicTerms
@@ -47,7 +48,7 @@ UPKEEP_MS: Final = 250
 """How often it sees to what is due by itself, such as the deliveries of a dispatcher that has died."""
 
 ENDED_CHUNK: Final = 500
-"""Rows of each kind whose time is over that one look removes."""
+"""Subscriptions whose time is over that one look removes."""
 
 ENDED_EVERY_MS: Final = 1_000
 
@@ -237,7 +238,7 @@ class Dispatcher:
         answer: Answer | None = None
         try:
             request = outgoing(given, self._terms, self._ids, self._clock.now())
-            headers, digest = tuple(request.headers), digest_of(request.body)
+            headers, digest = tuple(request.headers), hashlib.sha256(request.body).hexdigest()
             answer = await self._send(request)
         except asyncio.CancelledError:
             pass  # reported as interrupted; nobody waits for this task
@@ -278,7 +279,7 @@ def _nobody(result: object) -> None:
 
 
 def remove_ended(batch: Batch) -> None:
-    """Remove subscriptions, messages and deliveries whose time is over, unless another dispatcher has just done so."""
+    """Remove subscriptions whose time is over, unless another dispatcher has just done so."""
     rows = batch.store.topics
     if not batch.store.is_due("topics", batch.now, ENDED_EVERY_MS):
         return
@@ -287,4 +288,3 @@ def remove_ended(batch: Batch) -> None:
         rows.drop_subscription(row.id)
     if ending:
         open_again(batch, ending)
-    rows.purge(batch.now, ENDED_CHUNK)

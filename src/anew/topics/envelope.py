@@ -22,13 +22,14 @@ def instant(at_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def body_of(message: MessageRow, form: BodyForm, *, message_id: str = "", source: str = "") -> bytes:
+def body_of(message: MessageRow, form: BodyForm, message_id: str, public_url: str) -> bytes:
     """Give the bytes that are sent: the same for each attempt.
 
     Args:
         message: What was published.
         form: ``envelope``: type, time of the event, data. ``raw``: the data as they came. ``cloudevents``: an event of version 1.0.
-        message_id, source: For an event.
+        message_id: Its public id.
+        public_url: Of this server, where its topics are.
     """
     if form == "raw":
         return message.data
@@ -38,7 +39,7 @@ def body_of(message: MessageRow, form: BodyForm, *, message_id: str = "", source
     event = {
         "specversion": "1.0",
         "id": message_id,
-        "source": source,
+        "source": f"{public_url}/v1/topics/{message.topic}",
         "type": message.type,
         "time": timestamp,
         "datacontenttype": "application/json",

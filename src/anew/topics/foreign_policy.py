@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from anew.backoff.presets.notifications import ZAQAR_STEP_S, shipped_seconds
 from anew.errors import InvalidInput
 from anew.topics.delivery_policy import (
     FUNCTIONS,
@@ -143,9 +144,6 @@ def _sns_request(value: object, at: str, warnings: list[str]) -> dict[str, Any]:
 
 # -- OpenStack Zaqar
 
-_ZAQAR_STEP: Final = 5
-"""Seconds; Zaqar makes one backoff retry of each such step between the two delays, whatever the function."""
-
 ZAQAR_FIELDS: Final = (
     "retries_with_no_delay", "minimum_delay_retries", "minimum_delay", "maximum_delay", "maximum_delay_retries",
     "retry_backoff_function", "ignore_subscription_override",
@@ -165,7 +163,7 @@ class _Zaqar(Struct, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> int:
-        return (self.most - self.least) // _ZAQAR_STEP
+        return (self.most - self.least) // ZAQAR_STEP_S
 
 
 def from_zaqar(document: object, mode: ZaqarMode = "as_shipped", of: ZaqarOwner = "queue") -> Converted:
@@ -217,8 +215,8 @@ def _zaqar_fields(value: object, at: str, warnings: list[str]) -> dict[str, Any]
 def _read_zaqar(given: Mapping[str, Any], at: str) -> _Zaqar:
     least = count(given, "minimum_delay", at, 5, 0, LONGEST_S)
     most = count(given, "maximum_delay", at, 30, 0, LONGEST_S)
-    if most - least < 2 * _ZAQAR_STEP:
-        expected = f"at least {2 * _ZAQAR_STEP} seconds above minimum_delay, which is {least}"
+    if most - least < 2 * ZAQAR_STEP_S:
+        expected = f"at least {2 * ZAQAR_STEP_S} seconds above minimum_delay, which is {least}"
         raise wrong(member(at, "maximum_delay"), most, expected)
     return _Zaqar(
         no_delay=count(given, "retries_with_no_delay", at, 3, 0, MOST_RETRIES),
@@ -232,7 +230,7 @@ def _read_zaqar(given: Mapping[str, Any], at: str) -> _Zaqar:
 
 def _as_shipped(zaqar: _Zaqar, at: str) -> dict[str, Any]:
     backoff = (
-        math.ceil((zaqar.most - zaqar.least) / _ZAQAR_STEP) if zaqar.function == "linear" else zaqar.steps
+        math.ceil((zaqar.most - zaqar.least) / ZAQAR_STEP_S) if zaqar.function == "linear" else zaqar.steps
     )
     retries = zaqar.no_delay + zaqar.early + backoff + zaqar.late
     if retries > MOST_RETRIES:
@@ -245,26 +243,8 @@ def _as_shipped(zaqar: _Zaqar, at: str) -> dict[str, Any]:
             member(at, "minimum_delay"), 0, f"more than 0: Zaqar itself fails on 0 with {zaqar.function}"
         )
     early, late = [zaqar.least] * zaqar.early, [zaqar.most] * zaqar.late
-    return {"schedule": [0] * zaqar.no_delay + early + _zaqar_backoff(zaqar) + late}
-
-
-def _zaqar_backoff(zaqar: _Zaqar) -> list[int]:
-    """Give the waits of Zaqar's backoff phase, whole seconds.
-
-    The order of the operations is Zaqar's own: fractions are cut off, and another order may fall below a whole number.
-
-    Source: OpenStack Zaqar, zaqar/notification/tasks/webhook.py, mid-2026.
-    """
-    least, most, n = zaqar.least, zaqar.most, zaqar.steps
-    if zaqar.function == "linear":
-        return [*range(least, most, _ZAQAR_STEP)]
-    if zaqar.function == "arithmetic":
-        growth = 2.0 * (most - least) / (n * (n - 1))
-        return [int(least + (i - 1) * i * growth / 2) for i in range(1, n + 1)]
-    ratio = math.pow(10, math.log10(most / least) / (n - 1))
-    if zaqar.function == "geometric":
-        return [int(least * math.pow(ratio, i - 1)) for i in range(1, n + 1)]
-    return [int(least / ratio * math.pow(ratio, i)) for i in range(1, n + 1)]
+    waits = shipped_seconds(zaqar.function, zaqar.least, zaqar.most)
+    return {"schedule": [0] * zaqar.no_delay + early + waits + late}
 
 
 def _as_documented(zaqar: _Zaqar, at: str, warnings: list[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from anew.errors import BlockedAddress, InvalidConfig, InvalidInput
 
@@ -60,10 +61,9 @@ RESERVED_NAMES = ("localhost", "local", "internal")
 
 _FRAMING = ("host", "content-length", "transfer-encoding", "connection", "te", "upgrade", "proxy-*")
 _METADATA = ("metadata-flavor", "x-aws-ec2-metadata-token*", "metadata")
-DENIED_HEADERS = (*_FRAMING, *_METADATA, "webhook-*", "anew-*")
-"""Headers that a subscription may not set. With a star: whatever begins so."""
-
 _NOT_OURS_EITHER = (*_FRAMING, *_METADATA)
+_OURS = ("webhook-*", "anew-*", "content-type", "user-agent")
+"""With a star: whatever begins so."""
 
 _URL = re.compile(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.ASCII | re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?", re.ASCII)
@@ -88,7 +88,6 @@ class GuardSettings(Struct, frozen=True, kw_only=True):
         allow_http: Whether plain http may be used.
         allow_cidrs: Networks whose addresses are allowed even where they are blocked, as "10.1.0.0/16".
         allow_hosts: Names or literal addresses that are allowed whatever they resolve to; "*.corp.internal" is every name below.
-        allow_any_port: Whether ports below 1024 other than 80 and 443 may be used.
 
     Raises:
         InvalidConfig: A network is none.
@@ -97,9 +96,9 @@ class GuardSettings(Struct, frozen=True, kw_only=True):
     allow_http: bool = False
     allow_cidrs: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
-    allow_any_port: bool = False
 
     def __post_init__(self) -> None:
+        force_setattr(self, "allow_hosts", tuple(map(_usual, self.allow_hosts)))
         for cidr in self.allow_cidrs:
             try:
                 ip_network(cidr)
@@ -158,7 +157,7 @@ def judge_url(url: str, settings: GuardSettings, pointer: str = "") -> Target:
     if authority is None or not authority[1]:
         raise _refused(pointer, url, "expected a host, perhaps with a port")
     port = int(authority[2]) if authority[2] else (80 if scheme == "http" else 443)
-    if not 1 <= port <= 65_535 or not (port in (80, 443) or port >= 1_024 or settings.allow_any_port):
+    if port not in (80, 443) and not 1_024 <= port <= 65_535:
         raise _refused(pointer, url, "expected port 80, 443, or 1024 to 65535")
 
     host, address = _judge_host(authority[1], url, pointer)
@@ -204,6 +203,12 @@ def can_be_sent(headers: Mapping[str, str]) -> bool:
     )
 
 
+def may_be_set(name: str) -> bool:
+    """Say whether a text is the name of a header that a policy may have: Anew writes some, the connection or a cloud's host
+    service heeds others."""
+    return _is_sendable(name, (*_NOT_OURS_EITHER, *_OURS))
+
+
 def plain_address(text: str) -> str:
     """Give an address in its one usual form, an IPv4-mapped one as IPv4; "" for what is none."""
     return _verdict(text, ())[0]
@@ -244,6 +249,12 @@ def _in_ascii(host: str) -> str:
         return idna.encode(host, uts46=True).decode("ascii")
     except UnicodeError:
         return ""
+
+
+def _usual(allowed: str) -> str:
+    """Give an allowed host in the form in which `judge_url` gives one."""
+    star = "*." if allowed.startswith("*.") else ""
+    return star + _in_ascii(allowed.removeprefix(star).strip("[]")).lower().removesuffix(".")
 
 
 def _is_allowed_host(host: str, settings: GuardSettings) -> bool:

@@ -7,11 +7,12 @@ import secrets
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -139,6 +140,12 @@ class Box:
                 "the keys of subscriptions were encrypted with another secret; bring back the file "
                 "webhooks.key that belongs to this store"
             ) from error
+
+
+@lru_cache(maxsize=16_384)
+def opened(box: Box, sealed: bytes, owner: int) -> KeyRing:
+    """Read the keys of a subscription; see `Box.open`."""
+    return msgspec.json.decode(box.open(sealed, owner), type=KeyRing)
 
 
 def load_or_make_secret(path: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
@@ -129,16 +128,12 @@ def retry_after_ms(value: str | None, now_ms: int) -> int | None:
 
 
 def _is_retried(status: int, retry: Retry) -> bool:
-    for names in ((status,), (f"{status // 100}xx",)):  # a code is stronger than its class
-        if _any(names, retry.retry_statuses):
+    for name in (status, f"{status // 100}xx"):  # a code is stronger than its class
+        if name in retry.retry_statuses:
             return True
-        if _any(names, retry.dead_statuses):
+        if name in retry.dead_statuses:
             return False
     return _profile_retries(status, retry.profile)
-
-
-def _any(names: Sequence[int | str], among: Sequence[int | str]) -> bool:
-    return any(name in among for name in names)
 
 
 def _profile_retries(status: int, profile: Profile) -> bool:

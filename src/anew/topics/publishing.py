@@ -262,8 +262,8 @@ def deliver(
             trigger=trigger,
             held_ms=held_ms(subscriber, batch.now),
         )
-        if subscription_document(subscriber.document).kind == "queue":
-            jobs[key] = _queued(message, subscriber, held.policy)
+        if subscriber.status == "active" and subscription_document(subscriber.document).kind == "queue":
+            jobs[key] = queued(batch, terms, message, subscriber, held.policy)
             row = replace(row, status=DeliveryStatus.DELIVERED, purge_at=batch.now + terms.delivery_kept_ms)
         else:
             jobs[key] = delivery_job(batch, terms, row, message, subscriber, held)
@@ -366,12 +366,15 @@ def _expansion(batch: Batch, message: MessageRow) -> NewJob:
     return NewJob(type=EXPAND, queue=QUEUE, payload=Raw(payload))
 
 
-def _queued(message: MessageRow, subscriber: SubscriptionRow, policy: DeliveryPolicy) -> NewJob:
+def queued(
+    batch: Batch, terms: TopicTerms, message: MessageRow, subscriber: SubscriptionRow, policy: DeliveryPolicy
+) -> NewJob:
     """Give the job that a subscriber who is a queue gets: its type is the message's."""
+    body = body_of(message, policy.request.body, f"msg_{batch.ids.write(message.id)}", terms.public_url)
     return NewJob(
         type=message.type,
         queue=subscriber.endpoint.removeprefix("queue:"),
-        payload=_in_one_line(body_of(message, policy.request.body)),
+        payload=_in_one_line(body),
         ready_at=message.due_at if message.due_at > message.published_at else None,
     )
 

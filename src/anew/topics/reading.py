@@ -15,7 +15,7 @@ from anew.topics.terms import TopicTerms
 from anew.topics.views import (
     View,
     attempt_view,
-    delivery_status,
+    delivery_statuses,
     delivery_views,
     message_view,
     subscription_view,
@@ -90,11 +90,13 @@ def _matching(
     for _ in range(SCANNED // CHUNK):
         is_dead = chosen.status == "dead"
         chunk = batch.store.topics.deliveries_of(chosen.subscription, after, _LAST, CHUNK, dead=is_dead)
-        for row in chunk:
-            if matching(batch, chosen, row) and chosen.status in (None, delivery_status(batch, row)):
-                found.append(row)
-                if len(found) == limit:
-                    return found, row.id
+        meant = matching(batch, chosen, chunk)
+        if chosen.status is not None:
+            statuses = delivery_statuses(batch, meant)
+            meant = [row for row, status in zip(meant, statuses, strict=True) if status == chosen.status]
+        found += meant[: limit - len(found)]
+        if len(found) == limit:
+            return found, found[-1].id
         if len(chunk) < CHUNK:
             return found, None
         after = chunk[-1].id

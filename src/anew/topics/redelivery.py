@@ -118,7 +118,7 @@ def redeliver_in(
         raise PayloadExpired("its message is kept no longer, and cannot be sent again")
     if message.type == CONFIRMATION:
         raise Conflict("it asked for confirmation; resend-confirmation asks again")
-    if job is not None:
+    if job is not None and job.queue == QUEUE:  # the job that a queue has got is its own
         batch.delete([job.key])
     return _begun_again(
         batch, terms, row, message, subscription, trigger or ("once" if mode == "once" else "manual")
@@ -276,8 +276,7 @@ def count(
     """
     after = (selection.since << COUNTER_BITS) - 1 if after is None else after
     rows = _next_chunk(batch, selection, after, limit)
-    found = sum(matching(batch, selection, row) for row in rows)
-    return found, rows[-1].id if len(rows) == limit else None
+    return len(matching(batch, selection, rows)), rows[-1].id if len(rows) == limit else None
 
 
 def go_on(batch: Batch, terms: TopicTerms, id_: int) -> bool:
@@ -303,10 +302,7 @@ def _send_again(
     if document.include == "failed":
         chosen = replace(chosen, status="dead")
     rows = _next_chunk(batch, chosen, position, CHUNK)
-    done = 0
-    for row in rows:
-        if matching(batch, chosen, row):
-            done += _sent_again(batch, terms, row, document)
+    done = sum(_sent_again(batch, terms, row, document) for row in matching(batch, chosen, rows))
     return rows[-1].id if rows else position, done, len(rows) == CHUNK
 
 
@@ -323,9 +319,8 @@ def _sent_again(batch: Batch, terms: TopicTerms, row: DeliveryRow, document: Tas
 def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: int) -> tuple[int, int, bool]:
     """Have a subscription get those of the next messages that it has missed; or all of them, but for those under way."""
     chosen = document.selection
-    subscription = batch.store.topics.subscriptions([chosen.subscription or -1]).get(
-        chosen.subscription or -1
-    )
+    id_ = chosen.subscription or -1
+    subscription = batch.store.topics.subscriptions([id_]).get(id_)
     if subscription is None:
         return position, 0, False
     topic = known_topic(batch, subscription.topic)
@@ -348,8 +343,18 @@ def _next_chunk(batch: Batch, chosen: Selection, after: int, limit: int) -> Sequ
     return rows.deliveries_of(chosen.subscription, after, _LAST, limit, dead=chosen.status == "dead")
 
 
-def matching(batch: Batch, chosen: Selection, row: DeliveryRow) -> bool:
-    """Report whether a delivery is meant, but for its status where only its job knows it."""
+def matching(batch: Batch, chosen: Selection, rows: Sequence[DeliveryRow]) -> list[DeliveryRow]:
+    """Give those of some deliveries that are meant, but for their status where only their jobs know it."""
+    found = [row for row in rows if _is_meant(chosen, row)]
+    if chosen.topic is None:
+        return found
+    subscriptions = batch.store.topics.subscriptions(list({row.subscription for row in found}))
+    on_topic = {one.id for one in subscriptions.values() if one.topic == chosen.topic}
+    return [row for row in found if row.subscription in on_topic]
+
+
+def _is_meant(chosen: Selection, row: DeliveryRow) -> bool:
+    """Report whether a delivery is meant, as far as its own row tells."""
     if chosen.status == "dead" and row.status != DeliveryStatus.DEAD:
         return False
     if chosen.status == "delivered" and row.status != DeliveryStatus.DELIVERED:
@@ -359,9 +364,4 @@ def matching(batch: Batch, chosen: Selection, row: DeliveryRow) -> bool:
     if chosen.message is not None and row.message != chosen.message:
         return False
     published = row.message >> COUNTER_BITS
-    if not chosen.since <= published < (_LAST if chosen.until is None else chosen.until):
-        return False
-    if chosen.topic is None:
-        return True
-    subscription = batch.store.topics.subscriptions([row.subscription]).get(row.subscription)
-    return subscription is not None and subscription.topic == chosen.topic
+    return chosen.since <= published < (_LAST if chosen.until is None else chosen.until)

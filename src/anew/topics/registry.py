@@ -24,7 +24,7 @@ from anew.topics.documents import (
     topic_document,
 )
 from anew.topics.health import enabled_again
-from anew.topics.keys import KeyRing, new_ring, rotated
+from anew.topics.keys import KeyRing, new_ring, opened, rotated
 from anew.topics.publishing import gate_of, health_of, known_topic, tell_of
 from anew.topics.signing import SigningKind
 from anew.topics.terms import TopicTerms, limit_name
@@ -231,11 +231,11 @@ def change_subscription(
             return row
         if batch.store.topics.subscription_at(row.topic, row.endpoint) is not None:
             raise Conflict(f"another subscription of {row.topic!r} has this endpoint")
-        if not _asks(terms, subscription_document(before.document).asked_at > 0):
+        document = subscription_document(row.document)
+        if document.kind == "webhook" and _asks(terms, document.asked_at > 0):
+            row = _asked(batch, terms, above, held(replace(row, status="unconfirmed"), batch.now), chance)
+        else:
             batch.store.topics.write_subscriptions([row])
-            return row
-        row = held(replace(row, status="unconfirmed"), batch.now)
-        row = _asked(batch, terms, above, row, chance)
         shut(batch, [row])
         return row
 
@@ -247,9 +247,12 @@ def _patched(row: SubscriptionRow, patch: SubscriptionPatch, now: int) -> Subscr
     if patch.kind not in (None, document.kind):
         at = "/endpoint/type"
         raise InvalidInput(f"{at}: expected {document.kind}: a subscription keeps its kind", field=at)
-    row = replace(row, document=msgspec.json.encode(replace(document, **patch.members)), changed_at=now)
-    if patch.endpoint is not None:
-        row = replace(row, endpoint=patch.endpoint)
+    document = replace(document, **patch.members)
+    if patch.endpoint not in (None, row.endpoint):
+        # How the one before has done, and what it has granted, says nothing about this one.
+        document = replace(document, allowed_rate=None)
+        row = replace(row, endpoint=patch.endpoint, health=b"")
+    row = replace(row, document=msgspec.json.encode(document), changed_at=now)
     if patch.ttl is not UNSET:
         row = replace(row, ends_at=None if patch.ttl is None else now + patch.ttl * 1_000)
     return row
@@ -306,13 +309,7 @@ def confirmed(
 def confirm(terms: TopicTerms, id_: int) -> Verb:
     """Confirm a subscription by its owner's word; the verb gives the row."""
 
-    def verb(batch: Batch) -> SubscriptionRow:
-        row = known_subscription(batch, id_)
-        if row.status != "unconfirmed":
-            raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
-        return confirmed(batch, terms, row)
-
-    return verb
+    return lambda batch: confirmed(batch, terms, _unconfirmed(batch, id_))
 
 
 def confirm_by(terms: TopicTerms, token: str) -> Verb:
@@ -324,12 +321,17 @@ def resend(terms: TopicTerms, id_: int, chance: Callable[[int], bytes]) -> Verb:
     """Ask an endpoint again whether it wants what it would get; the verb gives the row."""
 
     def verb(batch: Batch) -> SubscriptionRow:
-        row = known_subscription(batch, id_)
-        if row.status != "unconfirmed":
-            raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
+        row = _unconfirmed(batch, id_)
         return _asked(batch, terms, known_topic(batch, row.topic), row, chance)
 
     return verb
+
+
+def _unconfirmed(batch: Batch, id_: int) -> SubscriptionRow:
+    row = known_subscription(batch, id_)
+    if row.status != "unconfirmed":
+        raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
+    return row
 
 
 _FROM: dict[str, tuple[tuple[str, ...], str]] = {
@@ -432,4 +434,4 @@ def rotate(
 
 def ring_of(terms: TopicTerms, row: SubscriptionRow) -> KeyRing:
     """Read a subscription's keys."""
-    return msgspec.json.decode(terms.box.open(row.keys, row.id), type=KeyRing)
+    return opened(terms.box, row.keys, row.id)

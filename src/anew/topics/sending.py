@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
-
 import msgspec
 
 from anew import __version__
@@ -13,7 +10,7 @@ from anew.topics.confirmation import TRIGGER
 from anew.topics.documents import subscription_document
 from anew.topics.envelope import body_of, headers_of
 from anew.topics.exchange import Outgoing
-from anew.topics.keys import Box, KeyRing, signing
+from anew.topics.keys import opened, signing
 from anew.topics.signing import sign
 from anew.topics.taking import Assignment
 from anew.topics.terms import TopicTerms
@@ -37,15 +34,14 @@ def outgoing(given: Assignment, terms: TopicTerms, ids: IdText, now: int) -> Out
         if document.handshake == "cloudevents":
             return _question(given, terms)
     message_id = f"msg_{ids.write(message.id)}"
-    body = body_of(
-        message, request.body, message_id=message_id, source=f"{terms.public_url}/v1/topics/{message.topic}"
-    )
+    body = body_of(message, request.body, message_id, terms.public_url)
     second = now // 1_000
+    ring = opened(terms.box, given.subscription.keys, given.subscription.id)
     own = {
         "user-agent": f"Anew/{__version__}",
         "webhook-id": message_id,
         "webhook-timestamp": str(second),
-        "webhook-signature": sign(_secrets(terms.box, given, now), message_id, second, body),
+        "webhook-signature": sign(signing(ring, now), message_id, second, body),
         "anew-topic": message.topic,
         "anew-subscription-id": f"sub_{ids.write(given.subscription.id)}",
         "anew-delivery-id": f"dlv_{ids.write(given.delivery.id)}",
@@ -77,17 +73,3 @@ def _question(given: Assignment, terms: TopicTerms) -> Outgoing:
         connect_timeout_ms=request.connect_timeout_ms,
         method="OPTIONS",
     )
-
-
-def digest_of(body: bytes) -> str:
-    """Give what is kept of a body."""
-    return hashlib.sha256(body).hexdigest()
-
-
-def _secrets(box: Box, given: Assignment, now: int) -> list[str]:
-    return signing(_ring(box, given.subscription.keys, given.subscription.id), now)
-
-
-@lru_cache(maxsize=16_384)
-def _ring(box: Box, keys: bytes, owner: int) -> KeyRing:
-    return msgspec.json.decode(box.open(keys, owner), type=KeyRing)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from anew.engine.batch import Batch
 from anew.jobs import Change, Failed, Job, Snoozed, State
 from anew.jobs.key_limits import OPEN, Gate
-from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, SubscriptionRow
+from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus
 from anew.topics.attempts import Attempt, attempt_row, ended, unanswered
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
 from anew.topics.counting import LATENCIES, RETRIES, SECONDS, Tally
@@ -245,6 +245,8 @@ class _Settling:
         says_nothing = verdict.kind == "ours" or verdict.dead_reason in ("blocked_address", "invalid_request")
         if row is None or says_nothing or given.delivery.trigger == TRIGGER:
             return
+        if row.endpoint != given.subscription.endpoint:  # the subscription has got another one meanwhile
+            return
         batch, terms = self._batch, self._terms
         before = health_of(row.health)
         ok = verdict.kind == "delivered"
@@ -268,14 +270,11 @@ class _Settling:
         if not changed:
             return
         self._batch.store.topics.write_subscriptions(changed)
-        gates = {row.id: gate_of(row, self._batch.now) for row in changed}
+        now = self._batch.now
         turned = {
-            limit_name(id_): gate
-            for id_, gate in gates.items()
-            if gate != self._gate_before(self._before[id_])
+            limit_name(row.id): gate
+            for row in changed
+            if (gate := gate_of(row, now)) != gate_of(self._before[row.id], now)
         }
         if turned:
             self._batch.hooks.blocking.gate(turned)
-
-    def _gate_before(self, row: SubscriptionRow) -> Gate:
-        return gate_of(row, self._batch.now)

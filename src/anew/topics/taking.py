@@ -22,8 +22,8 @@ from anew.topics.attempts import Attempt, attempt_row, ended, unanswered
 from anew.topics.confirmation import TRIGGER
 from anew.topics.counting import Tally
 from anew.topics.delivery_policy import DeliveryPolicy
-from anew.topics.documents import subscription_document
-from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms
+from anew.topics.documents import SubscriptionDocument, subscription_document
+from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms, queued
 from anew.topics.redelivery import TASK, go_on
 from anew.topics.registry import shut
 from anew.topics.terms import TopicTerms, stored_policy
@@ -87,20 +87,21 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     counted: list[tuple[_Found, AttemptRow]] = []
     for one in found:
         _, delivery, subscription, message, policy = one
-        if subscription is None or _is_dropped(delivery, subscription):
+        document = None if subscription is None else subscription_document(subscription.document)
+        if subscription is None or document is None or _is_dropped(delivery, document):
             _cancel(batch, terms, one)
         elif delivery.id in lost:
             counted.append((one, lost[delivery.id]))
         elif subscription.status != "active" and delivery.trigger != TRIGGER:
             shut(batch, [subscription])
             batch.release([one.key], None)
-        elif message is None:
+        elif message is None or batch.now > (
+            deadline_at := deadline_of(delivery, subscription, message, policy, batch.now)
+        ):
             _end(batch, terms, one, "expired")
+        elif document.kind == "queue":
+            _enqueue(batch, terms, one, message, subscription)
         else:
-            deadline_at = deadline_of(delivery, subscription, message, policy, batch.now)
-            if batch.now > deadline_at:
-                _end(batch, terms, one, "expired")
-                continue
             assignments.append(
                 Assignment(
                     replace(delivery, job=one.key),
@@ -118,10 +119,9 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     return assignments
 
 
-def _is_dropped(delivery: DeliveryRow, subscription: SubscriptionRow) -> bool:
+def _is_dropped(delivery: DeliveryRow, subscription: SubscriptionDocument) -> bool:
     """Report whether its subscription has gone on without what was held; what is sent again since then is meant."""
-    until = subscription_document(subscription.document).dropped_until
-    return delivery.trigger == "scheduled" and delivery.id >> COUNTER_BITS <= until
+    return delivery.trigger == "scheduled" and delivery.id >> COUNTER_BITS <= subscription.dropped_until
 
 
 def _delivery_key(ids: IdText, payload: bytes) -> int:
@@ -250,6 +250,15 @@ def _cancel(batch: Batch, terms: TopicTerms, one: _Found) -> None:
     """Its subscription is gone, or has gone on without it."""
     batch.finish([one.key])
     batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.CANCELLED, batch.now, terms)])
+
+
+def _enqueue(
+    batch: Batch, terms: TopicTerms, one: _Found, message: MessageRow, subscription: SubscriptionRow
+) -> None:
+    """Its subscriber is a queue, which was paused, or gets the message again: it gets its job now."""
+    batch.finish([one.key])
+    batch.insert([queued(batch, terms, message, subscription, one.policy)])
+    batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.DELIVERED, batch.now, terms)])
 
 
 def _end(batch: Batch, terms: TopicTerms, one: _Found, reason: str) -> None:

@@ -110,8 +110,8 @@ def limit_key(name: str, throttle: Throttling, allowed_rate: float | None) -> Li
         rate = allowed_rate if rate is None else min(rate, allowed_rate)
     if rate is None:
         return LimitKey(name, throttle.max_in_flight)
-    # In parts of a hundredth: a rate is a whole number of starts over a period.
-    count, per_ms = (int(rate), 1_000) if rate == int(rate) else (max(round(rate * 100), 1), 100_000)
+    # A rate is a whole number of starts over a period; one that was granted by the minute is one exactly.
+    count, per_ms = (int(rate), 1_000) if rate == int(rate) else (max(round(rate * 6_000), 1), 6_000_000)
     return LimitKey(name, throttle.max_in_flight, (count, per_ms, throttle.burst))
 
 

@@ -149,7 +149,7 @@ def message_view(batch: Batch, row: MessageRow) -> View:
     """Show a message, with how its deliveries stand: of the first 1,000."""
     rows = batch.store.topics.deliveries_of_message(row.id, -1, 1_000)
     counts: dict[str, int] = {}
-    for status in _statuses(batch, rows):
+    for status in delivery_statuses(batch, rows):
         counts[status] = counts.get(status, 0) + 1
     return {
         "id": f"msg_{batch.ids.write(row.id)}",
@@ -168,16 +168,18 @@ def message_view(batch: Batch, row: MessageRow) -> View:
 def delivery_views(batch: Batch, rows: Sequence[DeliveryRow]) -> list[View]:
     """Show deliveries, each with its last attempt."""
     seen = _Seen(batch, rows)
-    last = batch.store.topics.last_attempts([row.id for row in rows])
-    return [_delivery(batch, seen, row, last.get(row.id)) for row in rows]
+    stored = batch.store.topics
+    last = stored.last_attempts([row.id for row in rows])
+    messages = stored.messages(list({row.message for row in rows}))
+    policies = stored.policies(list({row.policy for row in rows}))
+    return [
+        _delivery(batch, seen, row, messages.get(row.message), policies[row.policy], last.get(row.id))
+        for row in rows
+    ]
 
 
-def delivery_status(batch: Batch, row: DeliveryRow) -> str:
-    """Say how far a delivery is."""
-    return _statuses(batch, [row])[0]
-
-
-def _statuses(batch: Batch, rows: Sequence[DeliveryRow]) -> list[str]:
+def delivery_statuses(batch: Batch, rows: Sequence[DeliveryRow]) -> list[str]:
+    """Say how far deliveries are."""
     seen = _Seen(batch, rows)
     return [seen.status(row)[0] for row in rows]
 
@@ -190,11 +192,6 @@ class _Seen:
         live = [row.job for row in rows if row.status == DeliveryStatus.LIVE]
         self.jobs: dict[int, Job] = {job.key: job for job in store.load(live)}
         self.subscriptions = store.topics.subscriptions(list({row.subscription for row in rows}))
-        self.messages = store.topics.messages(list({row.message for row in rows}))
-        self.policies = {
-            number: stored_policy(document)
-            for number, document in store.topics.policies(list({row.policy for row in rows})).items()
-        }
         self._blocked = {
             job.key for job in store.key_limits.among(live) if job.standing is KeyStanding.BLOCKED
         }
@@ -223,18 +220,21 @@ class _Seen:
         return ("scheduled", "throttle") if row.job in self._blocked else ("ready", None)
 
 
-def _delivery(batch: Batch, seen: _Seen, row: DeliveryRow, last: AttemptRow | None) -> View:
+def _delivery(
+    batch: Batch,
+    seen: _Seen,
+    row: DeliveryRow,
+    message: MessageRow | None,
+    policy: bytes,
+    last: AttemptRow | None,
+) -> View:
     status, deferred_by = seen.status(row)
     write = batch.ids.write
-    subscription, message, job = (
-        seen.subscriptions.get(row.subscription),
-        seen.messages.get(row.message),
-        seen.jobs.get(row.job),
-    )
+    subscription, job = seen.subscriptions.get(row.subscription), seen.jobs.get(row.job)
     deadline = next_at = None
     if status in ("scheduled", "ready", "sending", "held") and subscription is not None:
         if message is not None and row.first_at is not None:
-            deadline = instant(deadline_of(row, subscription, message, seen.policies[row.policy], batch.now))
+            deadline = instant(deadline_of(row, subscription, message, stored_policy(policy), batch.now))
         next_at = None if job is None or status in ("held", "sending") else instant(job.ready_at)
     return {
         "id": f"dlv_{write(row.id)}",

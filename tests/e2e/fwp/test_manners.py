@@ -6,6 +6,7 @@ import contextlib
 import random
 import select
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -274,6 +275,26 @@ def test_one_who_sends_no_more_while_it_waits_gets_nothing(url: str, wire: Fakto
     assert _to_the_end(peer) == b""
     peer.close()
     push(wire, queue)
+    assert fetch(wire, queue)["args"] == [1]
+
+
+def test_one_who_has_gone_with_very_many_lines_ahead_is_found_out(
+    url: str, wire: FaktoryWire, queue: str
+) -> None:
+    """So many that nothing more is read of it, its end neither."""
+
+    def connections() -> int:
+        return int(wire.ask("INFO")["server"]["connections"])
+
+    peer = raw(url)
+    peer.sendall(f"FETCH {queue}\r\n".encode() + b"nonsense\r\n" * 1_500)
+    before = connections()
+    peer.close()
+    push(wire, queue)
+    patience = time.monotonic() + 10
+    while connections() == before:
+        assert time.monotonic() < patience
+        time.sleep(0.02)
     assert fetch(wire, queue)["args"] == [1]
 
 

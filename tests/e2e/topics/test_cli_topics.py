@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -97,6 +98,14 @@ def test_what_was_published_while_it_was_disabled_is_replayed(address: Address) 
         assert json.loads(receiver.requests[0].body)["data"] == 7
         tried = anew(address, "sub", "test", "orders/shop").stdout
         assert tried.startswith("delivered  200, ")
+
+
+def test_a_queue_is_tried_out_by_a_job(address: Address) -> None:
+    anew(address, "topic", "create", "orders")
+    anew(address, "sub", "add", "orders", "queue:mail", "--name", "mail")
+    began = time.monotonic()
+    assert anew(address, "sub", "test", "orders/mail").stdout.endswith("delivered: the queue has the job\n")
+    assert time.monotonic() - began < 30  # it waited for an attempt as long as one may last
 
 
 def test_a_subscription_leads_to_the_lab(address: Address) -> None:

@@ -376,11 +376,17 @@ def test_a_new_batch_has_a_callback() -> None:
         (b"TRACK DROP x", "no such TRACK subcommand: DROP"),
         (b"BATCH DROP x", "no such BATCH subcommand: DROP"),
         (b"TRACK SET {}", "missing JID"),
+        (b"TRACK GET", "missing JID"),
+        (b"TRACK GET ", "missing JID"),
         (b"BATCH NEW {}", "batch must have a success or complete callback"),
     ],
 )
 def test_tracking_and_batches_refuse(line: bytes, text: str) -> None:
     assert refusal(line, enterprise=True) == text
+
+
+def test_a_batch_without_its_id_is_one_that_there_is_not() -> None:
+    assert parse(b"BATCH STATUS ", enterprise=True) == StatusCommand("")
 
 
 def test_a_reservation_until_no_time_is_refused() -> None:

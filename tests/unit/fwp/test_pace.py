@@ -115,6 +115,16 @@ def test_a_line_that_the_server_does_not_read_on_is_not_late() -> None:
     assert line.seconds(60)
 
 
+def test_of_a_long_line_behind_a_command_that_waits_little_is_read() -> None:
+    """However many peers send one behind a FETCH: a whole line is counted among nothing that comes in."""
+    line = Line()
+    line.wire.data_received(b"FETCH q\n")
+    line.wire.data_received(b"PUSH " + b"x" * MIB)
+    assert not line.transport.reading
+    line.wire.reply(b"$-1\r\n")
+    assert line.transport.reading
+
+
 @pytest.mark.parametrize("silent_s", [60, 3_600])
 def test_silence_between_lines_is_no_matter(silent_s: int) -> None:
     assert Line().seconds(silent_s)

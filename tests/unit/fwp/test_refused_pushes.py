@@ -54,3 +54,10 @@ def test_a_job_without_its_batch_is_logged_and_a_duplicate_of_a_unique_job_is_no
         "-ERR"
     )
     assert refused(caplog) == [("WARNING", "job-10003", "no such batch b-x", 1)]
+
+
+def test_an_end_that_is_no_time_is_refused_by_its_name() -> None:
+    answer = Desk().say('PUSH {"jid":"job-10001","jobtype":"kind","args":[],"custom":{"expires_at":"soon"}}')
+    assert answer.startswith(
+        "-ERR invalid timestamp for 'expires_at': \"soon\": expected a timestamp such as"
+    )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anew.errors import InvalidInput
-from anew.jobs.cron_entry import NO_CATCH_UP_MS, CronEntry, is_due, put, set_paused, tick
+from anew.jobs.cron_entry import NO_CATCH_UP_MS, CronEntry, put, set_paused, tick
 
 HOUR = 3_600_000
 NOW = 1_767_225_600_000  # 2026-01-01 00:00 UTC
@@ -24,6 +24,10 @@ def east(_: int) -> int:
 
 def hourly(**changes: object) -> CronEntry:
     return put(None, "0 * * * *", "UTC", HALF_PAST, utc, **changes)  # type: ignore[arg-type]
+
+
+def is_due(entry: CronEntry, now: int) -> bool:
+    return entry.next_at is not None and entry.next_at <= now
 
 
 # -- creation and change

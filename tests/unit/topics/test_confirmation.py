@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from anew.errors import Conflict, Expired
+from anew.topics.delivery_policy import Throttling
 from anew.topics.documents import SubscriptionDocument
 from anew.topics.exchange import Answer
 from anew.topics.registry import (
@@ -21,6 +22,7 @@ from anew.topics.registry import (
 )
 from anew.topics.sending import outgoing
 from anew.topics.taking import Assignment
+from anew.topics.terms import limit_key
 from tests.unit.topics.rig import OK, Topics
 
 A = "https://a.example/hook"
@@ -142,6 +144,17 @@ def test_checklist_41_another_url_is_to_be_confirmed_again() -> None:
     assert [(one.url, one.type) for one in topics.requests[1:]] == [("https://b.example/", QUESTION)]
 
 
+def test_another_queue_is_asked_nothing() -> None:
+    topics = asking()
+    subscribed = topics.subscribe("queue:mail")
+    patch = SubscriptionPatch(members={}, kind="queue", endpoint="queue:post")
+    topics.do(change_subscription(topics.terms, subscribed.row.id, patch, topics.chance))
+    assert topics.subscription(subscribed).status == "active"
+    topics.publish()
+    topics.run()
+    assert (topics.statuses(), topics.requests) == (["delivered"], [])
+
+
 def test_subscribing_again_asks_again_and_makes_no_second_one() -> None:
     topics = asking()
     first = topics.subscribe(A)
@@ -181,6 +194,15 @@ def test_checklist_42_cloudevents_consent_is_a_header_and_never_the_status(
     expected = [0, 0, 0] if rate is None else [0, 500, 1_000]
     sent = [one.at for one in topics.requests if one.type != QUESTION]
     assert sent == (expected if status == "active" else [])
+
+
+@pytest.mark.parametrize("per_minute", [1, 7, 100, 999_999])
+def test_checklist_42_no_more_start_than_the_endpoint_grants(per_minute: int) -> None:
+    throttle = Throttling(max_per_second=None, burst=1, max_in_flight=8)
+    key = limit_key("a", throttle, per_minute / 60)
+    assert key.rate is not None
+    starts, period_ms, _ = key.rate
+    assert starts * 60_000 == per_minute * period_ms
 
 
 @pytest.mark.parametrize(

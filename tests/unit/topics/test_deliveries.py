@@ -16,7 +16,7 @@ from anew.topics.documents import NewMessage
 from anew.topics.exchange import Answer
 from anew.topics.publishing import QUEUE, publish
 from anew.topics.redelivery import redeliver
-from anew.topics.registry import turn
+from anew.topics.registry import SubscriptionPatch, change_subscription, turn
 from anew.topics.settling import Sent
 from tests.unit.topics.rig import OK, Topics, policy
 
@@ -363,6 +363,30 @@ def test_what_a_queue_gets_of_a_message_is_one_line() -> None:
     assert jobs_of(topics, "raw") == [{"x": "\n"}]
 
 
+def test_a_queue_gets_an_event_with_its_id_and_source() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("queue:mail", delivery_policy=policy(request={"body": "cloudevents"}))
+    (message,) = topics.publish().ids
+    (event,) = jobs_of(topics, "mail")
+    assert event["id"] == f"msg_{topics.engine.ids.write(message)}"
+    assert event["source"] == "https://anew.example/v1/topics/orders"
+
+
+def test_a_paused_queue_gets_its_jobs_when_it_goes_on() -> None:
+    topics = Topics()
+    topics.topic()
+    subscribed = topics.subscribe("queue:mail", delivery_policy=policy(request={"body": "raw"}))
+    topics.do(turn(topics.terms, subscribed.row.id, "pause"))
+    topics.publish(1)
+    topics.run()
+    assert (jobs_of(topics, "mail"), topics.statuses()) == ([], ["live"])
+    topics.do(turn(topics.terms, subscribed.row.id, "resume"))
+    topics.run()
+    assert (jobs_of(topics, "mail"), topics.statuses()) == ([1], ["delivered"])
+    assert topics.requests == []
+
+
 def test_an_unknown_topic_and_a_second_subscription_are_refused() -> None:
     topics = Topics()
     with pytest.raises(NotFound, match="there is no topic 'orders'"):
@@ -400,6 +424,26 @@ def test_a_pause_forgets_neither_what_an_endpoint_has_asked_for_nor_its_breaker(
     topics.publish(2)
     topics.run()
     assert topics.times() == [0, 600, 600]
+
+
+def test_another_endpoint_begins_with_nothing_against_it() -> None:
+    topics = Topics()
+    topics.topic()
+    subscribed = topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}))
+    row = topics.subscription(subscribed)
+    topics.publish(1)
+    (late,) = topics.take()
+    topics.publish(2)
+    topics.answers[A] = Answer(status=429, headers={"retry-after": "600"})
+    topics.turn()
+    topics.publish(3)
+    assert topics.turn() == 0  # it has asked to be spared
+    patch = SubscriptionPatch(members={}, kind="webhook", endpoint=B)
+    topics.do(change_subscription(topics.terms, row.id, patch, topics.chance))
+    topics.settle([Sent(late, Answer(status=410))])  # of the one before
+    topics.run()
+    assert topics.subscription(subscribed).status == "active"
+    assert [(one.url, one.data) for one in topics.requests] == [(A, 2), (B, 3)]
 
 
 def test_what_is_delivered_by_hand_after_its_death_is_told() -> None:

@@ -248,13 +248,6 @@ def test_http_is_for_who_allows_it() -> None:
     assert judge_url("http://example.com/", HTTP).port == 80
 
 
-def test_any_port_is_for_who_allows_it() -> None:
-    settings = GuardSettings(allow_any_port=True)
-    assert judge_url("https://example.com:25/", settings).port == 25
-    with pytest.raises(InvalidInput):
-        judge_url("https://example.com:0/", settings)
-
-
 def test_allowed_networks_are_no_longer_blocked_and_others_are() -> None:
     settings = GuardSettings(allow_cidrs=("10.1.0.0/16", "::1/128"))
     assert judge_url("https://10.1.2.3/", settings).address == "10.1.2.3"
@@ -279,6 +272,12 @@ def test_allowed_hosts_may_resolve_to_anything() -> None:
             judge_url(f"https://{host}/", settings)
     with pytest.raises(BlockedAddress):
         judge_addresses(EXAMPLE, ["127.0.0.1"], settings)
+
+
+def test_allowed_hosts_may_be_written_in_any_way() -> None:
+    settings = GuardSettings(allow_hosts=("Hooks.Corp.Internal.", "*.Bücher.internal", "[::1]"))
+    for host in ("hooks.corp.internal", "HOOKS.corp.internal", "a.xn--bcher-kva.internal", "[::1]"):
+        judge_url(f"https://{host}/", settings)
 
 
 def test_a_network_that_is_none_is_refused() -> None:

@@ -17,6 +17,7 @@ from anew.topics.publishing import publish
 from anew.topics.registry import SubscriptionPatch, change_subscription
 from anew.topics.settling import Sent
 from anew.topics.taking import MOST_MADE
+from anew.units import DAY_MS
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
 A = "https://a.example/hook"
@@ -235,6 +236,19 @@ def test_where_space_is_short_nothing_is_published_and_deliveries_go_on() -> Non
         topics.publish(2)
     topics.run()
     assert [one.data for one in topics.requests] == [1]
+
+
+def test_what_has_had_its_time_goes_though_nobody_delivers_and_however_much_it_is() -> None:
+    topics = Topics()
+    topics.topic()
+    for number in range(120):
+        topics.publish(number)
+    topics.do(publish(topics.terms, "orders", [NewMessage(type="a", data=Raw(b"1"))], "key", b"digest"))
+    topics.clock.advance(14 * DAY_MS + 1)
+    for _ in range(4):
+        topics.look_after()
+    assert topics.do(lambda batch: batch.store.topics.messages_of("orders", -1, (1 << 63) - 1, 10)) == []
+    assert topics.do(lambda batch: batch.store.topics.publication("orders", "key")) is None
 
 
 def test_what_is_left_of_deliveries_whose_jobs_were_removed_goes_with_their_message() -> None:

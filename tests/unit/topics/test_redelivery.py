@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
 
 from anew.errors import Conflict, PayloadExpired
+from anew.store.protocol import Filter, Page
+from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer
+from anew.topics.reading import deliveries
 from anew.topics.redelivery import (
     Selection,
     TaskDocument,
@@ -194,6 +198,21 @@ def test_a_replay_of_all_sends_what_was_delivered_too() -> None:
     assert topics.statuses() == ["delivered", "delivered"]
 
 
+def test_what_a_queue_has_got_it_gets_again() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("queue:mail")
+    topics.publish()
+    (row,) = topics.deliveries()
+    topics.do(redeliver(topics.terms, row.id, force=True))
+    topics.run()
+    chosen = Selection(subscription=row.subscription, since=NOW)
+    topics.do(start(topics.terms, TaskDocument(selection=chosen, include="all")))
+    topics.run()
+    ready = topics.do(lambda batch: batch.store.find(Filter(queues=frozenset({"mail"})), Page(limit=10)))
+    assert (len(ready), topics.statuses(), topics.requests) == (3, ["delivered"], [])
+
+
 def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
     None
 ):
@@ -313,3 +332,24 @@ def test_what_was_published_before_the_first_instant_is_nothing() -> None:
     ]
     assert counted == [1, 1, 0, 0]
     assert moment("1969-12-31T23:59:59Z", "/until") == 0
+
+
+def test_a_page_of_which_little_matches_costs_a_few_statements_a_chunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics = with_endpoint()
+    for number in range(20):
+        topics.publish(number)
+    asked: list[int] = []
+    read = topics.store.topics.subscriptions
+
+    def watched(ids: Sequence[int]) -> dict[int, SubscriptionRow]:
+        asked.append(len(ids))
+        return read(ids)
+
+    monkeypatch.setattr(topics.store.topics, "subscriptions", watched)
+    chosen = Selection(topic="orders", status="held")
+    assert topics.do(deliveries(chosen, -1, 20)) == {"deliveries": [], "cursor": None}
+    assert asked == [1, 1, 0]
+    page = topics.do(deliveries(Selection(topic="orders", status="ready"), -1, 5))
+    assert (len(page["deliveries"]), page["cursor"]) == (5, page["deliveries"][-1]["id"])

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from anew.backoff.kinds import CEILING_MS, Integer, Number
 from anew.backoff.presets.registry import FACTOR, WAIT, Family, Form
 
 _cloud = Family("clouds")
 
-_BLOG = 'M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015'
+_blog = partial(
+    _cloud,
+    source='M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015',
+    counts="nothing; the simulator tries until it succeeds",
+)
 _BLOG_ORIGIN = (
     "the prose counts from 0; the published simulator counts up first and so starts at twice the base"
 )
-_BLOG_COUNTS = "nothing; the simulator tries until it succeeds"
 _AWS_NAMES = {"total_max_attempts": "limit: attempts - 1", "AWS_MAX_ATTEMPTS": "limit: attempts - 1"}
 
 
-@_cloud(
+@_blog(
     "aws_full",
     "full_jitter",
     "full",
-    source=_BLOG,
     origin=_BLOG_ORIGIN,
-    counts=_BLOG_COUNTS,
     traps=(
         "The mean wait is half the nominal one: a policy moved here from no jitter gives up in half the time.",
         "A wait may be next to nothing.",
@@ -33,13 +36,11 @@ def _aws_full(base: int = 1_000, factor: float = 2) -> Form:
     return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": "20s", "jitter": "full"}
 
 
-@_cloud(
+@_blog(
     "aws_equal",
     "equal_jitter",
     "equal",
-    source=_BLOG,
     origin=_BLOG_ORIGIN,
-    counts=_BLOG_COUNTS,
     traps=("The mean wait is three quarters of the nominal one.",),
     takes={"base": WAIT, "factor": FACTOR},
 )
@@ -48,13 +49,11 @@ def _aws_equal(base: int = 1_000, factor: float = 2) -> Form:
     return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": "20s", "jitter": "equal"}
 
 
-@_cloud(
+@_blog(
     "aws_decorrelated",
     "decorrelated_jitter",
     "decorrelated",
-    source=_BLOG,
     origin="none: the wait before takes the counter's place, and starts at the base",
-    counts=_BLOG_COUNTS,
     traps=(
         "In the long run 41 % of the waits are exactly the cap: jobs that are together there leave together.",
         "It climbs far more slowly than doubling: a typical wait grows by a tenth, the mean by half.",

@@ -17,7 +17,9 @@ _notification = Family("notifications")
 
 _FUNCTION: Final = Choice("linear", "arithmetic", "geometric", "exponential")
 _PHASE_ORIGIN: Final = "counts from 1 in each phase"
-_ZAQAR_STEP_MS: Final = 5_000
+ZAQAR_STEP_S: Final = 5
+"""Shipped Zaqar makes one backoff retry of each such step between the two waits, whatever the function."""
+
 _HOUR: Final = Duration(maximum_ms=3_600_000)
 _SNS: Final = "Amazon SNS, message delivery retries"
 _SNS_JITTER: Final = "SNS says that it adds jitter, but not which: this has none unless you add one."
@@ -118,8 +120,6 @@ def _zaqar_shipped(
 def shipped_waits(function: str, low_ms: int, high_ms: int) -> list[int]:
     """Give the backoff phase of shipped Zaqar: whole seconds, in milliseconds.
 
-    The order of the floating operations is Zaqar's, because what is cut off at the end depends on it.
-
     Args:
         function: One of the four.
         low_ms: The least wait, whole seconds, above 0.
@@ -131,21 +131,28 @@ def shipped_waits(function: str, low_ms: int, high_ms: int) -> list[int]:
     for name, value in (("low", low_ms), ("high", high_ms)):
         if value % 1_000 or not value:
             raise invalid_policy(name, value, "whole seconds above 0, which is all that Zaqar takes")
-    if high_ms - low_ms < 2 * _ZAQAR_STEP_MS:
+    if high_ms - low_ms < 2_000 * ZAQAR_STEP_S:
         raise invalid_policy("high", high_ms, "at least 10 s above low: two steps of 5 s")
+    return [wait * 1_000 for wait in shipped_seconds(function, low_ms // 1_000, high_ms // 1_000)]
+
+
+def shipped_seconds(function: str, low: int, high: int) -> list[int]:
+    """Give the same in seconds, of bounds that are known to fit; the linear and the arithmetic function may begin with 0.
+
+    The order of the floating operations is Zaqar's, because what is cut off at the end depends on it.
+
+    Source: OpenStack Zaqar, zaqar/notification/tasks/webhook.py, mid-2026.
+    """
     if function == "linear":
-        return [*range(low_ms, high_ms, _ZAQAR_STEP_MS)]
-    low, high, count = low_ms // 1_000, high_ms // 1_000, (high_ms - low_ms) // _ZAQAR_STEP_MS
+        return [*range(low, high, ZAQAR_STEP_S)]
+    count = (high - low) // ZAQAR_STEP_S
     if function == "arithmetic":
         difference = 2.0 * (high - low) / (count * (count - 1))
-        waits = [low + (n - 1) * n * difference / 2 for n in range(1, count + 1)]
-    else:
-        ratio = math.pow(10, math.log10(high / low) / (count - 1))
-        if function == "geometric":
-            waits = [low * math.pow(ratio, n - 1) for n in range(1, count + 1)]
-        else:
-            waits = [low / ratio * math.pow(ratio, n) for n in range(1, count + 1)]
-    return [int(wait) * 1_000 for wait in waits]
+        return [int(low + (n - 1) * n * difference / 2) for n in range(1, count + 1)]
+    ratio = math.pow(10, math.log10(high / low) / (count - 1))
+    if function == "geometric":
+        return [int(low * math.pow(ratio, n - 1)) for n in range(1, count + 1)]
+    return [int(low / ratio * math.pow(ratio, n)) for n in range(1, count + 1)]
 
 
 @_notification(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from anew.backoff.presets.registry import FACTOR, SHARE, WAIT, Family, Form
@@ -9,8 +10,6 @@ from anew.backoff.presets.registry import FACTOR, SHARE, WAIT, Family, Form
 _retrier = Family("retriers")
 
 _POLLY: Final = "Polly 8.7, RetryStrategyOptions"
-_POLLY_ORIGIN: Final = "counts attempts from 0"
-_POLLY_COUNTS: Final = "retries: MaxRetryAttempts 3, so 4 runs"
 _POLLY_JITTER: Final = (
     'Jitter is off by default; switched on, it is a quarter either way: add {"around": 0.25}.'
 )
@@ -19,21 +18,25 @@ _POLLY_NAMES: Final = {
     "MaxRetryAttempts": "limit",
     "MaxDelay": "ceil",
 }
+_polly = partial(
+    _retrier,
+    origin="counts attempts from 0",
+    counts="retries: MaxRetryAttempts 3, so 4 runs",
+    takes={"base": WAIT},
+)
+
 _TENACITY_ORIGIN: Final = "numbers attempts from 1 and subtracts 1: from 0 in effect"
-_TENACITY_COUNTS: Final = "runs, by stop_after_attempt; nothing stops it by default"
+_tenacity = partial(_retrier, counts="runs, by stop_after_attempt; nothing stops it by default")
 _TENACITY_NAMES: Final = {
     "stop_after_attempt": "limit: attempts - 1",
     "stop_after_delay": "deadline: in seconds",
 }
 
 
-@_retrier(
+@_polly(
     "polly_constant",
     source=_POLLY,
-    origin=_POLLY_ORIGIN,
-    counts=_POLLY_COUNTS,
     traps=(_POLLY_JITTER,),
-    takes={"base": WAIT},
     names={**_POLLY_NAMES, "UseJitter": 'jitter: true is {"around": 0.25}'},
 )
 def _polly_constant(base: int = 2_000) -> Form:
@@ -41,13 +44,10 @@ def _polly_constant(base: int = 2_000) -> Form:
     return {"curve": {"constant": base}, "limit": 3}
 
 
-@_retrier(
+@_polly(
     "polly_linear",
     source=_POLLY,
-    origin=_POLLY_ORIGIN,
-    counts=_POLLY_COUNTS,
     traps=(_POLLY_JITTER,),
-    takes={"base": WAIT},
     names={**_POLLY_NAMES, "UseJitter": 'jitter: true is {"around": 0.25}'},
 )
 def _polly_linear(base: int = 2_000) -> Form:
@@ -55,17 +55,14 @@ def _polly_linear(base: int = 2_000) -> Form:
     return {"curve": {"linear": {"base": base, "step": base}}, "limit": 3}
 
 
-@_retrier(
+@_polly(
     "polly_exponential",
     "polly",
     source=_POLLY,
-    origin=_POLLY_ORIGIN,
-    counts=_POLLY_COUNTS,
     traps=(
         "Polly's own default is polly_constant.",
         "Jitter is off by default; switched on, it is another law: polly_v2.",
     ),
-    takes={"base": WAIT},
     names={**_POLLY_NAMES, "UseJitter": "preset: true is polly_v2"},
 )
 def _polly_exponential(base: int = 2_000) -> Form:
@@ -73,19 +70,16 @@ def _polly_exponential(base: int = 2_000) -> Form:
     return {"curve": {"exponential": {"base": base}}, "limit": 3}
 
 
-@_retrier(
+@_polly(
     "polly_v2",
     "polly_jitter",
     "decorrelated_jitter_v2",
     source="Polly 8.7 with jitter; Polly.Contrib.WaitAndRetry, DecorrelatedJitterBackoffV2",
-    origin=_POLLY_ORIGIN,
-    counts=_POLLY_COUNTS,
     traps=(
         "Each retry's instant is drawn in its own slice of time, so the number before must be stored with the job.",
         "Any wait may be next to nothing, not only the first.",
         "A maximum delay (a ceil) cuts the slices: jobs that meet it coincide again.",
     ),
-    takes={"base": WAIT},
     names={**_POLLY_NAMES, "UseJitter": "preset: false is polly_exponential"},
 )
 def _polly_v2(base: int = 2_000) -> Form:
@@ -93,12 +87,11 @@ def _polly_v2(base: int = 2_000) -> Form:
     return {"curve": {"exponential": {"base": base}}, "jitter": "slices", "limit": 3}
 
 
-@_retrier(
+@_tenacity(
     "tenacity_fixed",
     "wait_fixed",
     source="tenacity, wait_fixed",
     origin="no counter",
-    counts=_TENACITY_COUNTS,
     traps=("tenacity's own default is no wait at all.",),
     takes={"wait": WAIT},
     names={"wait": "wait: in seconds", **_TENACITY_NAMES},
@@ -108,12 +101,11 @@ def _tenacity_fixed(wait: int = 1_000) -> Form:
     return {"curve": {"constant": wait}}
 
 
-@_retrier(
+@_tenacity(
     "tenacity_random",
     "wait_random",
     source="tenacity, wait_random",
     origin="no counter",
-    counts=_TENACITY_COUNTS,
     traps=("It does not back off.",),
     takes={"low": WAIT, "high": WAIT},
     names={"min": "low: in seconds", "max": "high: in seconds", **_TENACITY_NAMES},
@@ -123,12 +115,11 @@ def _tenacity_random(low: int = 0, high: int = 1_000) -> Form:
     return {"curve": {"constant": low}, "jitter": {"up_to": {"constant": high}}}
 
 
-@_retrier(
+@_tenacity(
     "tenacity_incrementing",
     "wait_incrementing",
     source="tenacity, wait_incrementing",
     origin=_TENACITY_ORIGIN,
-    counts=_TENACITY_COUNTS,
     traps=("The first retry comes at once.", "No jitter."),
     takes={"start": WAIT, "increment": WAIT},
     names={
@@ -143,12 +134,11 @@ def _tenacity_incrementing(start: int = 0, increment: int = 100_000) -> Form:
     return {"curve": {"linear": {"base": start, "step": increment}}}
 
 
-@_retrier(
+@_tenacity(
     "tenacity_exponential",
     "wait_exponential",
     source="tenacity, wait_exponential",
     origin=_TENACITY_ORIGIN,
-    counts=_TENACITY_COUNTS,
     traps=("No jitter.", "Its min and max are a floor and a cap here."),
     takes={"base": WAIT, "factor": FACTOR},
     names={
@@ -164,13 +154,12 @@ def _tenacity_exponential(base: int = 1_000, factor: float = 2) -> Form:
     return {"curve": {"exponential": {"base": base, "factor": factor}}}
 
 
-@_retrier(
+@_tenacity(
     "tenacity_random_exponential",
     "wait_random_exponential",
     "random_exponential",
     source="tenacity, wait_random_exponential",
     origin=_TENACITY_ORIGIN,
-    counts=_TENACITY_COUNTS,
     traps=("A wait may be next to nothing: it is full jitter.", "Its own max is endless; 60 s is its manual's example."),
     takes={"base": WAIT, "factor": FACTOR},
     names={"multiplier": "base: in seconds", "exp_base": "factor", "max": "cap: in seconds", **_TENACITY_NAMES},
@@ -180,13 +169,12 @@ def _tenacity_random_exponential(base: int = 1_000, factor: float = 2) -> Form:
     return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": "1m", "jitter": "full"}
 
 
-@_retrier(
+@_tenacity(
     "tenacity_jitter",
     "wait_exponential_jitter",
     "exponential_jitter",
     source="tenacity, wait_exponential_jitter",
     origin=_TENACITY_ORIGIN,
-    counts=_TENACITY_COUNTS,
     traps=(
         "The jitter is up to 1 s however long the wait.",
         "Its max holds the sum (a ceil here): at the maximum the jitter vanishes and jobs come back together.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from anew.backoff.kinds import Integer, Number
 from anew.backoff.presets.registry import COUNT, FACTOR, FLAG, WAIT, Family, Form
 
@@ -13,8 +15,12 @@ _SIDEKIQ = {
     "retry": "limit: true is 25, false is 0",
     "dead": 'on_exhausted: false is "discard"',
 }
-_CHART = 'the chart of "Visualization of backoff functions" (Ananthakumaran)'
-_CHART_COUNTS = "nothing; the chart shows 5 retries of 100 jobs"
+_sidekiqs = partial(_seed, origin=_N4_FROM_0, counts="retries: 25, so 26 runs")
+_charted = partial(
+    _seed,
+    source='the chart of "Visualization of backoff functions" (Ananthakumaran)',
+    counts="nothing; the chart shows 5 retries of 100 jobs",
+)
 
 
 @_seed(
@@ -113,13 +119,11 @@ def _faktory(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
     return sidekiq_form(base, exponent, grow, faces)
 
 
-@_seed(
+@_sidekiqs(
     "sidekiq",
     "sidekiq5",
     "sidekiq6",
     source="Sidekiq 2.6 to 6.2.1, job_retry.rb",
-    origin=_N4_FROM_0,
-    counts="retries: 25, so 26 runs",
     traps=(
         "Thirty values a retry, k seconds apart: a thousand jobs share thirty seconds.",
         "From 6.2.2 on Sidekiq 6 has the smaller jitter of sidekiq7.",
@@ -133,12 +137,10 @@ def _sidekiq(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
     return sidekiq_form(base, exponent, grow, faces)
 
 
-@_seed(
+@_sidekiqs(
     "sidekiq7",
     "sidekiq_7",
     source="Sidekiq 6.2.2 to 7.3, after the change of 2021",
-    origin=_N4_FROM_0,
-    counts="retries: 25, so 26 runs",
     traps=(
         "The jitter is a third of what it was, and has only ten values: jobs meet more often, not less.",
         "The jitter is also added to what a user's own function returns.",
@@ -150,12 +152,10 @@ def _sidekiq7() -> Form:
     return sidekiq_form(grow=10_000, faces=10)
 
 
-@_seed(
+@_sidekiqs(
     "sidekiq8",
     "sidekiq_8",
     source="Sidekiq 8.0 and 8.1, after the change of 2024",
-    origin=_N4_FROM_0,
-    counts="retries: 25, so 26 runs",
     traps=(
         "Draws are whole seconds, so at the first retry there are ten of them.",
         "A user's own function that raises is replaced by this formula.",
@@ -168,12 +168,10 @@ def _sidekiq8() -> Form:
     return {"curve": curve, "jitter": {"grow": {"by": "10s", "step": "1s"}}, "limit": 25}
 
 
-@_seed(
+@_charted(
     "sidekiq_chart",
     "ananthakumaran",
-    source=_CHART,
     origin="counts from 1: its loop runs 1 to 5",
-    counts=_CHART_COUNTS,
     traps=(
         "Its first wait is 16 to 76 s, not Sidekiq's 15 to 44 s: the chart counts from 1 and draws real numbers.",
     ),
@@ -185,12 +183,10 @@ def _sidekiq_chart() -> Form:
     return {"curve": curve, "jitter": {"window": {"low": {"times": 1}, "high": high}}}
 
 
-@_seed(
+@_charted(
     "constant",
     "fixed",
-    source=_CHART,
     origin="no counter",
-    counts=_CHART_COUNTS,
     traps=("Jobs that failed together come back together, every time.",),
     takes={"wait": WAIT},
 )
@@ -199,12 +195,10 @@ def _constant(wait: int = 300_000) -> Form:
     return {"curve": {"constant": wait}}
 
 
-@_seed(
+@_charted(
     "exponential",
     "exponential_backoff",
-    source=_CHART,
     origin="counts from 1: the first wait is 180 + 60 * 2 s",
-    counts=_CHART_COUNTS,
     traps=("No jitter and no cap: the waves stay sharp, and the 15th wait passes 22 days.",),
     takes={"offset": WAIT, "base": WAIT, "factor": FACTOR},
 )
@@ -230,11 +224,9 @@ def _linear(base: int = 60_000, step: int | None = None) -> Form:
     return {"curve": {"linear": {"base": base, "step": base if step is None else step}}}
 
 
-@_seed(
+@_charted(
     "buckets",
-    source=_CHART,
     origin="counts from 1; with origin 0 from 0",
-    counts=_CHART_COUNTS,
     traps=(
         "One wait in eight is shorter than the one before it.",
         "From 0 the first retry may come at once.",

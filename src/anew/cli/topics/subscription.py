@@ -232,6 +232,8 @@ def try_subscription(session: ClientSession, subscription: str, data: str) -> No
     )
     if session.as_json:
         show_json(shown)
+    elif shown.get("status") == "delivered":  # to a queue
+        click.echo(f"{shown['id']}  delivered: the queue has the job")
     elif "number" not in shown:
         click.echo(
             f"{shown['id']}  no answer yet; is there a process that delivers? See anew deliver --help."
