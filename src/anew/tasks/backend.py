@@ -12,6 +12,7 @@ from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.limits import Throttle
+from anew.units import refused
 
 CRASHES: Final = 3
 """How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
@@ -114,6 +115,18 @@ class JobInfo:
     def created_at_of(job_id: str) -> int:
         """Give when a job was enqueued, epoch ms; its id says it."""
         return int(job_id[-KEY_DIGITS:], 16) >> COUNTER_BITS
+
+
+def read_states(names: Sequence[str]) -> list[State]:
+    """Read states of jobs.
+
+    Raises:
+        InvalidInput: One of them is none.
+    """
+    try:
+        return [State(name) for name in names]
+    except ValueError as error:
+        raise refused("states", ", ".join(map(str, names)), f"some of {', '.join(State)}") from error
 
 
 class Backend(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from anew.backoff.policy import policy_from_json
 from anew.jobs.breaker import BreakerRow, BreakerSettings
 from anew.tasks.policies import read_policy
-from anew.tasks.times import Wait, wait_ms
+from anew.tasks.times import Wait, wait_ms, whole
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -151,9 +151,7 @@ def _number(value: object, name: str, most: float) -> float:
 
 
 def _count(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COUNT:
-        raise refused(f"downstream.{name}", value, f"a whole number from 1 to {MOST_COUNT}")
-    return value
+    return whole(f"downstream.{name}", value, 1, MOST_COUNT, f"a whole number from 1 to {MOST_COUNT}")
 
 
 def _spacing_ms(release: object) -> int:

@@ -207,6 +207,8 @@ class Drainer:
     """
 
     def __init__(self, app: Anew, paths: Sequence[str | os.PathLike[str]]) -> None:
+        if isinstance(paths, str | os.PathLike):
+            raise refused("outboxes", os.fspath(paths), "a list of files")
         for path in paths:
             refuse_queue(app, os.fspath(path))
         self._app = app
