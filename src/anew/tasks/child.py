@@ -34,6 +34,7 @@ class Request(msgspec.Struct):
         name: The task's.
         first: A module to import before that; "": none.
         carried: See `anew.tasks.around.Running`.
+        retention: See `anew.tasks.running.Run`.
     """
 
     path: list[str]
@@ -46,6 +47,7 @@ class Request(msgspec.Struct):
     max_attempts: int | None
     carried: dict[str, str] = {}
     first: str = ""
+    retention: bytes | None = None
 
 
 class Reply(msgspec.Struct):
@@ -154,6 +156,7 @@ def _run(connection: Connection, request: Request, receive: Callable[[], bytes])
         max_attempts=request.max_attempts,
         task=task,
         carried=request.carried,
+        retention=request.retention,
     )
     connection.send_bytes(encode(Reply(progress=BEGUN)))
     Runner(lambda: time.time_ns() // 1_000_000, progress, batch_of, in_child=True).call(run)

@@ -144,6 +144,7 @@ class Processes:
                     max_attempts=run.max_attempts,
                     carried=fitting(run.carried, run.name),
                     first=self._app.first_module,
+                    retention=run.retention,
                 )
             )
         )

@@ -328,6 +328,7 @@ class RemoteSource:
             max_attempts=_most_attempts(job),
             task=self._tasks.get(job.type),
             ready_at=job.ready_at,
+            retention=None if job.retention is None else msgspec.json.encode(job.retention),
         )
 
 

@@ -13,8 +13,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from anew.errors import AnewError
+from anew.errors import AnewError, InvalidJob
 from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
+from anew.jobs.terms import retention_and_note
 from anew.tasks.arguments import write_result
 from anew.tasks.around import Running, Surrounding
 from anew.tasks.backend import BatchCounts
@@ -54,6 +55,7 @@ class Run:
         began_ns: When it began, by the performance counter; 0 before.
         outcome: How it has ended; None: well.
         result: What it has come to, as JSON, where that is kept.
+        retention: The job's own, as JSON; None if it has none.
         held: Its handler was not called, as the breaker of the service that it calls had opened.
     """
 
@@ -73,6 +75,7 @@ class Run:
         "queue",
         "ready_at",
         "result",
+        "retention",
         "task",
         "token",
     )
@@ -91,6 +94,7 @@ class Run:
         task: Task[Any, Any, Any] | None,
         ready_at: int = 0,
         carried: Mapping[str, str] = NOTHING,
+        retention: bytes | None = None,
     ) -> None:
         self.key = key
         self.token = token
@@ -103,6 +107,7 @@ class Run:
         self.task = task
         self.ready_at = ready_at
         self.carried = carried
+        self.retention = retention
         self.lane: Lane | None = None
         self.began_ns = self.ended_ns = 0
         self.outcome: Outcome | None = None
@@ -249,9 +254,25 @@ class Runner:
         )
 
     def succeed(self, run: Run, value: Any) -> None:
-        """Note that a run has ended well."""
-        if value is not None and run.task is not None and run.task.options.keep_ms:
-            run.result = write_result(value)
+        """Note that a run has ended well.
+
+        Raises:
+            InvalidJob: Its task keeps results, and this one cannot be written.
+        """
+        if value is not None and run.task is not None:
+            if run.task.options.keep_ms:
+                run.result = write_result(value)
+            elif run.retention is not None and retention_and_note(run.retention)[0].completed_ms:
+                try:
+                    run.result = write_result(value)
+                except InvalidJob as error:  # whoever had the job kept may not have asked for the result
+                    log.warning(
+                        "%s %s: %s",
+                        run.name,
+                        run.job_id,
+                        error,
+                        extra={"job_id": run.job_id, "task": run.name},
+                    )
         run.end(None)
 
     def fail(self, run: Run, context: Context, error: BaseException) -> None:

@@ -69,6 +69,21 @@ def test_plain_functions_and_coroutines_run_and_their_results_are_kept(app: Anew
     assert two.result() == noon + timedelta(hours=1)
 
 
+def test_a_result_is_kept_where_the_job_alone_asks_for_it(
+    app: Anew, caplog: pytest.LogCaptureFixture
+) -> None:
+    give = app.task(name="give")(lambda value: {1, 2} if value == "set" else object() if value else None)
+    kept, nothing, unwritable = (
+        give.using(keep_result="1h").enqueue(value) for value in ("set", "", "object")
+    )
+    assert work(app) == {"succeeded": 3}
+    assert kept.result() == [1, 2]
+    assert nothing.result() is unwritable.result() is None
+    assert [record.message for record in caplog.records if "result" in record.message] == [
+        f"give {unwritable.id}: the result cannot be written: object is no such type"
+    ]
+
+
 def test_a_job_that_is_not_kept_is_gone_when_it_has_succeeded(app: Anew) -> None:
     @app.task
     def nothing() -> None: ...
