@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("anew.tasks")
 
+START_S: Final = 60.0
+"""How long a process that runs handlers may take to start and to import its application: none of this is a handler's time."""
+
 HELD: Final = "the service that it calls is failing"
 RETRY: Final = "Retry"
 DISCARD: Final = "Discard"
