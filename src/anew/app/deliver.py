@@ -192,7 +192,8 @@ def variables(settings: Settings) -> Mapping[str, str]:
     }
     for group, field, setting in declared():
         value = getattr(getattr(settings, group), field)
-        if group not in ("webhooks", "log") or value in (None, (), ""):
+        told = group in ("webhooks", "log") or setting.name == "drain-timeout"
+        if not told or value in (None, (), ""):
             continue
         if isinstance(value, bool):
             value = "true" if value else "false"
