@@ -117,13 +117,14 @@ class Lane:
         self._threads = 0
         self._loop: Loop | None = None
         self._processes: Processes | None = None
-        self._paces = [pace for kind, pace in ((False, self._plain), (True, self._async)) if kind in kinds]
+        known = [pace for kind, pace in ((False, self._plain), (True, self._async)) if kind in kinds]
+        self._paces = known or [self._plain]
 
     # -- for the worker's thread
 
     def want(self) -> Want:
         """Say what it could take now."""
-        return Want(self.queues, min((pace.free() for pace in self._paces or [self._plain]), default=0))
+        return Want(self.queues, min(pace.free() for pace in self._paces))
 
     def add(self, runs: Sequence[Run]) -> None:
         """Have jobs run that were taken."""
@@ -134,8 +135,12 @@ class Lane:
         if runs:
             self._async.note_share(len(coroutines) / len(runs))
             self._plain.note_share(len(plain) / len(runs))
-        self._async.hold(len(coroutines))
-        self._plain.hold(len(plain))
+        for pace, some in ((self._async, coroutines), (self._plain, plain)):
+            pace.hold(len(some))
+            if (
+                some and pace not in self._paces
+            ):  # the first of a task that was not known when the lane was made
+                self._paces.append(pace)
         for run in plain:
             if self._processes is None and run.task is not None and run.task.options.process:
                 self._processes = (

@@ -202,6 +202,29 @@ def test_a_coroutine_that_is_given_up_before_its_turn_is_given_back_and_never_be
     assert boss.over.empty()
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_no_more_is_taken_than_may_run_of_a_kind_that_was_not_known_at_first(
+    app: Anew, is_async: bool
+) -> None:
+    gate = threading.Event()
+
+    async def wait_in_loop() -> None:
+        await asyncio.to_thread(gate.wait, WAIT_S)
+
+    def wait() -> None:
+        gate.wait(WAIT_S)
+
+    first, second = (wait, wait_in_loop) if is_async else (wait_in_loop, wait)
+    app.task(name="first")(first)
+    lane, _ = lane_of(app, 2)
+    later = app.task(name="later")(second)
+    for key in range(5):
+        lane.add([run_of(later, key=10 * key + more) for more in range(lane.want().limit)])
+    assert lane.held == 2
+    gate.set()
+    lane.close()
+
+
 def test_a_process_has_time_to_start_before_its_run_is_given_up(app: Anew) -> None:
     task = app.task(name="apart", timeout="1s", process=True)(lambda: None)
     lane, _ = lane_of(app, 1)
