@@ -136,8 +136,7 @@ class AnewBackend(BaseTaskBackend):  # type: ignore[misc]
     def _noted(self, task: Any) -> AnewTask[Any, Any, Any]:
         app = project_app()
         name = task.module_path
-        if not isinstance(app.tasks, _Tasks):
-            _prepare(app)
+        prepare(app)
         known: Any = dict.get(app.tasks, name)
         if known is None:
             given = {"keep_result": KEPT, **self.options, **options_of(task.func)}
@@ -147,7 +146,10 @@ class AnewBackend(BaseTaskBackend):  # type: ignore[misc]
 
 
 class _Tasks(dict[K, V], Generic[K, V]):
-    """An application's tasks; one of Django's that was not imported yet is found by its path."""
+    """An application's tasks; one of Django's that was not imported yet is found by its path, so they are never none."""
+
+    def __bool__(self) -> bool:
+        return True
 
     def get(self, name: Any, default: Any = None) -> Any:
         """Give a task by name."""
@@ -157,10 +159,11 @@ class _Tasks(dict[K, V], Generic[K, V]):
         return default if found is None else found
 
 
-def _prepare(app: Anew) -> None:
-    """Have an application find Django's tasks, and tell Django's signals of them."""
-    app.tasks = _Tasks(app.tasks)
-    app.on("started", "succeeded", "discarded", "cancelled")(_send)
+def prepare(app: Anew) -> None:
+    """Have an application find Django's tasks, and tell Django's signals of them; once is enough."""
+    if not isinstance(app.tasks, _Tasks):
+        app.tasks = _Tasks(app.tasks)
+        app.on("started", "succeeded", "discarded", "cancelled")(_send)
 
 
 def django_task(path: str) -> Any:
