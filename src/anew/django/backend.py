@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
@@ -56,6 +57,8 @@ _STATUS: Final = {
     State.DEAD: TaskResultStatus.FAILED,
     State.CANCELLED: TaskResultStatus.FAILED,
 }
+
+log = logging.getLogger("anew.tasks")
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -167,10 +170,19 @@ def prepare(app: Anew) -> None:
 
 
 def django_task(path: str) -> Any:
-    """Give a task of Django's by its path, if this backend has it; importing it notes it."""
+    """Give a task of Django's by its path, if this backend has it; importing it notes it.
+
+    The path may be the type of any job, whoever made it: what its import raises leaves the task unknown, and the worker alone.
+    """
     try:
         found = import_string(path)
     except ImportError:
+        return None
+    except (
+        Exception,
+        SystemExit,
+    ):  # a module that fails; or a path such as ".x", of which Python says TypeError or ValueError
+        log.exception("what may be a task cannot be imported", extra={"task": path})
         return None
     own = isinstance(found, Task) and isinstance(task_backends[found.backend], AnewBackend)
     return found if own else None

@@ -125,6 +125,18 @@ def test_such_a_task_is_found_also_where_the_worker_knows_no_task_of_djangos(
     assert found == "SUCCESSFUL"
 
 
+def test_a_job_whose_type_cannot_be_imported_waits_and_holds_up_no_other(project: Project) -> None:
+    (project.folder / "shop" / "broken.py").write_text("1 / 0\n")
+    ids = project.python(
+        "names = ['.x', '..', 'shop.broken.task', 'nowhere.task']\n"
+        "answer = [app.task(name=name)(lambda: None).enqueue().id for name in names] + [flaky.enqueue(0).id]"
+    )
+    project.manage("anew_worker", "--burst")
+    assert project.python(f"answer = [app.job(one).status() for one in {ids}]") == ["scheduled"] * 4 + [
+        "completed"
+    ]
+
+
 def test_djangos_signals_are_sent(project: Project) -> None:
     (project.folder / "shop" / "apps.py").write_text(
         "from django.apps import AppConfig\n"
