@@ -55,7 +55,7 @@ class Client(Verbs, Blocking):
             20 tries, 78 to 156 s. None leaves all tries to the caller.
 
     Raises:
-        InvalidConfig: The address is none, or one of the files cannot be used.
+        InvalidConfig: The address or the token is none, or one of the files cannot be used.
         InvalidPolicy: The policy is none.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import re
 import selectors
 import socket
 import ssl
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from anew import __version__
 from anew.client.exchange import NotSent
 from anew.client.refusals import error_of
-from anew.errors import AnewError, InvalidConfig, Unreachable
+from anew.errors import AnewError, InvalidConfig, InvalidInput, Unreachable
 from anew.units import format_duration, shown
 
 _KEPT: Final = 8
@@ -24,6 +25,8 @@ _KEPT: Final = 8
 
 LONGEST_ANSWER: Final = 1 << 29
 """Bytes of an answer: a longer one is given up, before it fills the memory."""
+
+_TOKEN: Final = re.compile(r"[!-~]+")
 
 Path: TypeAlias = str | os.PathLike[str]
 
@@ -74,7 +77,7 @@ class Site:
         ca, cert, key: Files in PEM form, as for `tls_context`; an ``http`` server is not asked about them.
 
     Raises:
-        InvalidConfig: The address is none, or one of the files cannot be used.
+        InvalidConfig: The address or the token is none, or one of the files cannot be used.
     """
 
     def __init__(
@@ -98,7 +101,8 @@ class Site:
                 field="url",
                 value=url,
             )
-        self.url = url.rstrip("/")
+        # Errors and logs name it: what names a user there, and a password, is left out.
+        self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         # The system's certificates take 20 ms to load, which only https is worth.
         files = (ca, cert, key)
         tls = tls_context(*files) if parts.scheme == "https" or any(files) else None
@@ -109,6 +113,11 @@ class Site:
         self.timeout_s = timeout_ms / 1000
         self._headers = {"Accept": "application/json", "User-Agent": f"anew/{__version__}"}
         if token:
+            if not _TOKEN.fullmatch(token):  # http.client would say so too, and show it
+                raise InvalidConfig(
+                    "token: the value is not valid; expected visible ASCII characters without spaces or line ends",
+                    field="token",
+                )
             self._headers["Authorization"] = f"Bearer {token}"
 
     def connection(self) -> http.client.HTTPConnection:
@@ -125,11 +134,18 @@ class Site:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a request to a connection."""
+        """Write a request to a connection.
+
+        Raises:
+            InvalidInput: Its path or a header has what HTTP cannot carry; nothing is sent.
+        """
         sent = self._headers | dict(headers or {})
         if body is not None:
             sent["Content-Type"] = "application/json"
-        connection.request(method, self.prefix + target, body=body, headers=sent)
+        try:
+            connection.request(method, self.prefix + target, body=body, headers=sent)
+        except (http.client.InvalidURL, ValueError) as error:
+            raise InvalidInput(f"the request cannot be written: {error}") from error
 
     def refusal(self, response: http.client.HTTPResponse, content: bytes, target: str) -> AnewError:
         """Give the error that an answer means."""

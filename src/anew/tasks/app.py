@@ -623,9 +623,11 @@ class Anew:
         if self._replaced is not None:
             return self._replaced
         if self.location.startswith(SERVERS):
+            from anew.config import load_connect  # which reads a token as all commands do: @path too
             from anew.tasks.remote import RemoteBackend
 
-            return RemoteBackend(self.location, os.environ.get("ANEW_TOKEN"))
+            token = {"ANEW_TOKEN": os.environ.get("ANEW_TOKEN", "")}
+            return RemoteBackend(self.location, load_connect({}, token, None).token)
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine, webhook_key
 

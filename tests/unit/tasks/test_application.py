@@ -249,6 +249,15 @@ def test_a_store_of_another_kind_is_refused_at_once_and_its_password_not_shown()
     assert "secret" not in str(caught.value)
 
 
+def test_the_token_of_a_server_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    monkeypatch.setenv("ANEW_TOKEN", f"@{tmp_path / 'token'}")
+    seen: list[Any] = []
+    monkeypatch.setattr("anew.tasks.remote.Client", lambda url, *, token, retry: seen.append((url, token)))
+    assert Anew("http://127.0.0.1:9").backend is not None
+    assert seen == [("http://127.0.0.1:9", "secret")]
+
+
 def test_a_time_without_its_zone_is_refused(app: Anew) -> None:
     task = app.task(name="t")(lambda: None)
     with pytest.raises(InvalidInput, match="a datetime with a time zone"):
