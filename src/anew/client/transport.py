@@ -277,7 +277,15 @@ class Transport:
         if connection.sock is None:
             self._open(connection)
         with self._site.asking(target):
-            self._site.write(connection, method, target, body, headers)
+            try:
+                self._site.write(connection, method, target, body, headers)
+            except ConnectionError:
+                # A server that takes no such body says so, and closes, before all of it has come.
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    response = connection.getresponse()
+                    if response.status >= 400:
+                        return response
+                raise
             return connection.getresponse()
 
     def _whole(self, response: http.client.HTTPResponse) -> bytes:

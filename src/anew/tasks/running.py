@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import AnewError, InvalidJob
 from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
+from anew.jobs.records import BACKTRACE_BYTES, MESSAGE_BYTES, cut_middle
 from anew.jobs.terms import retention_and_note
 from anew.tasks.arguments import write_result
 from anew.tasks.around import Running, Surrounding
@@ -419,7 +420,7 @@ def failed_with(error: BaseException, *, retry_at: int | None = None) -> Failed:
     return Failed(
         message=text_of(error),
         error_type=text_of(name),
-        backtrace=text_of(_backtrace_of(error)),
+        backtrace=text_of(_backtrace_of(error), BACKTRACE_BYTES),
         retry_at=retry_at,
         limited=retry_at is not None,
     )
@@ -433,13 +434,16 @@ def _backtrace_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, begin or error.__traceback__))
 
 
-def text_of(said: object) -> str:
-    """Give a text that a store can hold, whatever stands for it: lone surrogates, as in names of files, become escapes."""
+def text_of(said: object, most_bytes: int = MESSAGE_BYTES) -> str:
+    """Give a text that a store can hold, whatever stands for it: lone surrogates, as in names of files, become escapes.
+
+    It is cut to what a store keeps: more of it would only travel there.
+    """
     try:
         text = str(said)
     except Exception:  # the `__str__` of somebody else's error
         return UNSAID
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return cut_middle(text.encode("utf-8", "backslashreplace").decode("utf-8"), most_bytes)
 
 
 def timed_out(run: Run, context_of: Callable[[Run], Context], timeout_ms: int) -> Outcome:
