@@ -16,9 +16,13 @@ from urllib.parse import urlsplit
 
 from anew import __version__
 from anew.client.exchange import NotSent
+from anew.client.parameters import Period, period_ms
 from anew.client.refusals import error_of
+from anew.client.waiting import USUAL, waits_of
 from anew.errors import AnewError, InvalidConfig, InvalidInput, Unreachable
 from anew.units import format_duration, shown
+
+DEFAULT_URL: Final = "http://127.0.0.1:7890"
 
 _KEPT: Final = 8
 """Idle connections kept: more than this many threads seldom settle in the same moment."""
@@ -184,6 +188,35 @@ class Site:
                 f"{self.url} closed the connection before its answer to {target.partition('?')[0]} ({_reason(error)}); "
                 "what was asked for may or may not have been done"
             ) from error
+
+
+class Addressed:
+    """A client of one server: what it is told of that, and of when to try again; see `Client`."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        timeout: Period = "30s",
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+        retry: object = USUAL,
+    ) -> None:
+        timeout_ms = period_ms(timeout, "timeout", low=1)
+        self._site = Site(url, token, timeout_ms, ca=ca, cert=cert, key=key)
+        self._retry = waits_of(retry)
+        self._connect(self._site)
+
+    def _connect(self, site: Site) -> None:
+        """Make what requests go through; nothing is opened yet."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return self._site.url
 
 
 class Transport:
