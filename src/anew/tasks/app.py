@@ -24,11 +24,21 @@ from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
 from anew.tasks.backend import Backend, Placed, read_states
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
-from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breaker_of
+from anew.tasks.downstream import Breaker, Downstream, breaker_of, read_key
 from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
-from anew.tasks.task import Call, Limit, Options, Task, Unique, read_bounds, read_options, read_queue
+from anew.tasks.task import (
+    Call,
+    Limit,
+    Options,
+    Task,
+    Unique,
+    read_batch,
+    read_bounds,
+    read_options,
+    read_queue,
+)
 from anew.tasks.times import Wait, instant_ms, wait_ms
 from anew.units import refused
 
@@ -296,12 +306,10 @@ class Anew:
         for name, call in (("on_success", on_success), ("on_complete", on_complete)):
             if call is not None and not isinstance(call, Call):
                 raise refused(name, call, "a call of a task, such as report.call(7)")
-        if parent is not None and not isinstance(parent, JobBatch):
-            raise refused("parent", parent, "what app.batch() gives: with app.batch(...) as batch")
         key = self.backend.open_batch(
             None if on_success is None else on_success.job(),
             None if on_complete is None else on_complete.job(),
-            None if parent is None else parent.key,
+            None if parent is None else read_batch(parent, "parent").key,
         )
         yield JobBatch(key)
         self.backend.close_batch(key)
@@ -443,11 +451,11 @@ class Anew:
 
     def breakers(self) -> list[Breaker]:
         """Give the circuit breakers of the services that tasks have called, by name; see docs/downstream.md."""
-        return breakers_of(self.backend)
+        return [breaker_of(row) for row in self.backend.breakers()]
 
     def close_breaker(self, key: str) -> None:
         """Close a service's circuit breaker by hand; jobs start again, and those that are held keep their times."""
-        if close_breaker_of(self.backend, key) and self.events:
+        if self.backend.close_breaker(read_key(key)) and self.events:
             self.events.emit(Event(name="breaker_closed", job_id="", task="", queue="", downstream=key))
 
     def submit(
@@ -530,13 +538,13 @@ class Anew:
             topic,
             url,
             queue=queue,
+            ttl=ttl,
             filter=filter,
-            policy=policy,
+            delivery_policy=policy,
             name=name,
             secret=secret,
             signing=signing,
             handshake=handshake,
-            ttl=ttl,
             dead_letter_queue=dead_letter_queue,
         )
 

@@ -7,10 +7,9 @@ import string
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput, InvalidPolicy
@@ -151,64 +150,22 @@ def policies_of(options: Options, default: Policy) -> dict[str, Policy]:
     return {name: policy for name, policy in found.items() if policy is not None}
 
 
-def read_options(
-    before: Options,
-    *,
-    queue: str | UnsetType = UNSET,
-    priority: int | UnsetType = UNSET,
-    policy: object = UNSET,
-    max_attempts: int | UnsetType | None = UNSET,
-    timeout: Wait | UnsetType | None = UNSET,
-    unique: bool | str | Unique | UnsetType | None = UNSET,
-    expires: Wait | UnsetType | None = UNSET,
-    keep_result: Wait | UnsetType | None = UNSET,
-    process: bool | UnsetType = UNSET,
-    at: datetime | UnsetType | None = UNSET,
-    delay: Wait | UnsetType | None = UNSET,
-    batch: JobBatch | UnsetType | None = UNSET,
-    downstream: str | Downstream | UnsetType | None = UNSET,
-    limit: Limit | UnsetType | None = UNSET,
-    **unknown: object,
-) -> Options:
+def read_options(before: Options, **given: Any) -> Options:
     """Give options with some changed.
+
+    Args:
+        before: What holds otherwise.
+        given: As people write them; see `_READERS`.
 
     Raises:
         InvalidInput: A value does not fit, or there is no such option; names it.
     """
-    for name in unknown:
-        raise _no_option(name)
     changes: dict[str, Any] = {}
-    if not isinstance(queue, UnsetType):
-        changes["queue"] = _queue_of_task(queue)
-    if not isinstance(priority, UnsetType):
-        changes["priority"] = whole(
-            "priority", priority, 0, MOST_PRIORITY, f"a number from 0 to {MOST_PRIORITY}, low first"
-        )
-    if policy is not UNSET:
-        changes["retries"] = read_retries(policy)
-    if not isinstance(max_attempts, UnsetType):
-        changes["max_attempts"] = None if max_attempts is None else _runs(max_attempts)
-    for name, value in (("timeout", timeout), ("expires", expires), ("delay", delay)):
-        if not isinstance(value, UnsetType):
-            changes[f"{name}_ms"] = None if value is None else _positive(value, name)
-    if not isinstance(keep_result, UnsetType):
-        changes["keep_ms"] = 0 if keep_result is None else wait_ms(keep_result, "keep_result")
-    if not isinstance(unique, UnsetType):
-        changes["unique"] = _unique(unique)
-    if not isinstance(process, UnsetType):
-        if not isinstance(process, bool):
-            raise refused("process", process, "True or False")
-        changes["process"] = process
-    if not isinstance(at, UnsetType):
-        changes["at"] = None if at is None else instant_ms(at, "at")
-    if not isinstance(batch, UnsetType):
-        if batch is not None and not isinstance(batch, JobBatch):
-            raise refused("batch", batch, "what app.batch() gives: with app.batch(...) as batch")
-        changes["batch"] = batch
-    if not isinstance(downstream, UnsetType):
-        changes["downstream"] = None if downstream is None else read_downstream(downstream)
-    if not isinstance(limit, UnsetType):
-        changes["limit"] = None if limit is None else _checked(limit)
+    for name, value in given.items():
+        if name not in _READERS:
+            raise _no_option(name)
+        field, read = _READERS[name]
+        changes[field] = read(value)
     if changes.get("at") is not None and changes.get("delay_ms") is not None:
         raise InvalidInput("at and delay: expected one of them, not both", field="at")
     return replace(before, **changes)
@@ -217,11 +174,13 @@ def read_options(
 def _no_option(name: str) -> InvalidInput:
     import difflib
 
-    kinds = inspect.signature(read_options).parameters.values()
-    known = [one.name for one in kinds if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, _READERS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return InvalidInput(f"{name}: is no option; expected some of {', '.join(known)}{hint}", field=name)
+    return InvalidInput(f"{name}: is no option; expected some of {', '.join(_READERS)}{hint}", field=name)
+
+
+def _priority(value: object) -> int:
+    return whole("priority", value, 0, MOST_PRIORITY, f"a number from 0 to {MOST_PRIORITY}, low first")
 
 
 def _runs(value: object) -> int:
@@ -251,7 +210,7 @@ def _queue_of_task(value: object) -> str:
 
 def _positive(value: Wait, name: str) -> int:
     ms = wait_ms(value, name)
-    if ms == 0 and name != "delay":
+    if ms == 0:
         raise refused(name, value, "a duration above 0, or None for no limit")
     return ms
 
@@ -268,6 +227,23 @@ def _unique(value: object) -> Unique | None:
     if unique.within is not None:
         _positive(unique.within, "unique.within")
     return unique
+
+
+def _process(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise refused("process", value, "True or False")
+    return value
+
+
+def read_batch(value: object, name: str = "batch") -> JobBatch:
+    """Read the batch that an option of this name is given.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if not isinstance(value, JobBatch):
+        raise refused(name, value, "what app.batch() gives: with app.batch(...) as batch")
+    return value
 
 
 def _checked(limit: object) -> Limit:
@@ -299,6 +275,29 @@ def read_bounds(
     if burst is not None:
         raise refused("limit.burst", burst, "a rate with it")
     return None
+
+
+def _unless_none(read: Callable[[Any], Any], otherwise: Any = None) -> Callable[[Any], Any]:
+    return lambda value: otherwise if value is None else read(value)
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "queue": ("queue", _queue_of_task),
+    "priority": ("priority", _priority),
+    "policy": ("retries", read_retries),
+    "max_attempts": ("max_attempts", _unless_none(_runs)),
+    "timeout": ("timeout_ms", _unless_none(lambda value: _positive(value, "timeout"))),
+    "unique": ("unique", _unique),
+    "expires": ("expires_ms", _unless_none(lambda value: _positive(value, "expires"))),
+    "keep_result": ("keep_ms", _unless_none(lambda value: wait_ms(value, "keep_result"), otherwise=0)),
+    "process": ("process", _process),
+    "at": ("at", _unless_none(lambda value: instant_ms(value, "at"))),
+    "delay": ("delay_ms", _unless_none(lambda value: wait_ms(value, "delay"))),
+    "batch": ("batch", _unless_none(read_batch)),
+    "downstream": ("downstream", _unless_none(read_downstream)),
+    "limit": ("limit", _unless_none(_checked)),
+}
+"""Options as people write them: the field of `Options`, and what reads a value."""
 
 
 class Task(Generic[P, R, T]):
