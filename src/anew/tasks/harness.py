@@ -290,7 +290,7 @@ class AppTest:
 
     def _call(self, run: Run) -> None:
         context = contextvars.copy_context()
-        if run.task is not None and run.task.is_async:
+        if run.is_async:
             self._loop.run(self._runner.acall(run), context=context)
         else:
             context.run(self._runner.call, run)

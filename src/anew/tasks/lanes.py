@@ -128,8 +128,8 @@ class Lane:
 
     def add(self, runs: Sequence[Run]) -> None:
         """Have jobs run that were taken."""
-        coroutines = [run for run in runs if run.task is not None and run.task.is_async]
-        plain = [run for run in runs if run.task is None or not run.task.is_async]
+        coroutines = [run for run in runs if run.is_async]
+        plain = [run for run in runs if not run.is_async]
         for run in runs:
             run.lane = self
         if runs:
@@ -161,7 +161,7 @@ class Lane:
 
     def claim(self, run: Run) -> None:
         """Note that the worker's thread has seen the end of a run."""
-        pace = self._async if run.task is not None and run.task.is_async else self._plain
+        pace = self._async if run.is_async else self._plain
         pace.held -= 1
         if not run.held:
             pace.note(run.took_ms)
@@ -212,7 +212,7 @@ class Lane:
 
     def _give_up(self, run: Run) -> bool:
         """Have another run take the place of one that does not end; report False if it has ended meanwhile."""
-        if run.task is not None and run.task.is_async:
+        if run.is_async:
             if self._loop is None or not self.is_open(run):
                 return False
             self._loop.give_up(run)

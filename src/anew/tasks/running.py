@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,7 @@ SIGNALS: Final = frozenset({RETRY, DISCARD})
 """The types of failures that a handler has decided itself; those of errors have a module's name, but for the builtin ones."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Run:
     """A job that this worker holds.
 
@@ -53,6 +55,7 @@ class Run:
         job_id: Its public id.
         attempts: Failures reported before.
         task: What it is a call of; None if this application has no such task.
+        is_async: Its handler is an `async def`.
         ready_at: When it might run, epoch ms.
         carried: What its producer sent along; read only where something is around runs (`anew.tasks.around`).
         lane: What runs it.
@@ -63,60 +66,28 @@ class Run:
         held: Its handler was not called, as the breaker of the service that it calls had opened.
     """
 
-    __slots__ = (
-        "attempts",
-        "began_ns",
-        "carried",
-        "ended_ns",
-        "held",
-        "job_id",
-        "key",
-        "lane",
-        "max_attempts",
-        "name",
-        "outcome",
-        "payload",
-        "queue",
-        "ready_at",
-        "result",
-        "retention",
-        "task",
-        "token",
-    )
+    key: int
+    token: int
+    job_id: str
+    name: str
+    queue: str
+    payload: bytes
+    attempts: int
+    max_attempts: int | None
+    task: Task[Any, Any, Any] | None
+    ready_at: int = 0
+    carried: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    retention: bytes | None = None
+    lane: Lane | None = None
+    began_ns: int = 0
+    ended_ns: int = 0
+    outcome: Outcome | None = None
+    result: bytes | None = None
+    held: bool = False
+    is_async: bool = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        key: int,
-        token: int,
-        job_id: str,
-        name: str,
-        queue: str,
-        payload: bytes,
-        attempts: int,
-        max_attempts: int | None,
-        task: Task[Any, Any, Any] | None,
-        ready_at: int = 0,
-        carried: Mapping[str, str] = NOTHING,
-        retention: bytes | None = None,
-    ) -> None:
-        self.key = key
-        self.token = token
-        self.job_id = job_id
-        self.name = name
-        self.queue = queue
-        self.payload = payload
-        self.attempts = attempts
-        self.max_attempts = max_attempts
-        self.task = task
-        self.ready_at = ready_at
-        self.carried = carried
-        self.retention = retention
-        self.lane: Lane | None = None
-        self.began_ns = self.ended_ns = 0
-        self.outcome: Outcome | None = None
-        self.result: bytes | None = None
-        self.held = False
+    def __post_init__(self) -> None:
+        self.is_async = self.task is not None and self.task.is_async
 
     @property
     def took_ms(self) -> float:
@@ -301,13 +272,7 @@ class Runner:
             most = MOST_LIMITED if downstream is None else downstream.most
             return Snoozed(ready_at=asked.at, reason=text_of(error), outcome="rate_limited", most=most)
         failure = failed_with(error, retry_at=None if asked is None else asked.at)
-        if run.task is None:
-            return failure
-        try:
-            return run.task.options.retries.about(failure, error, context)
-        except (Exception, SystemExit):
-            log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
-            return failure
+        return _by_policy(run, failure, error, lambda _: context)
 
 
 class _one_process:
@@ -450,6 +415,13 @@ def timed_out(run: Run, context_of: Callable[[Run], Context], timeout_ms: int) -
     """Give the outcome of a run that was stopped because it ran longer than it may; rules for TimeoutError hold."""
     error = TimeoutError(f"it ran longer than {timeout_ms / 1_000:g} s")
     failure = Failed(message=str(error), error_type="TimeoutError", outcome="timeout")
+    return _by_policy(run, failure, error, context_of)
+
+
+def _by_policy(
+    run: Run, failure: Failed, error: BaseException, context_of: Callable[[Run], Context]
+) -> Failed:
+    """Give a failure with what the rules and the function of its task say to it."""
     if run.task is None:
         return failure
     try:
