@@ -264,10 +264,7 @@ class EmbeddedSource:
         if isinstance(answer, AnewError):
             raise answer
         assert isinstance(answer, list)
-        return [self._runs(taken) for taken in answer]
-
-    def _runs(self, taken: TakenJobs) -> list[Run]:
-        return self._runs_of(taken.rows, taken.token)
+        return [self._runs_of(taken.rows, taken.token) for taken in answer]
 
     def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
         write, find, carried = self._engine.ids.write, self._tasks.get, self._carried
