@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from anew.client import Client, Draft, Filters, async_transport, stream, transport
-from anew.errors import IllegalTransition, InvalidInput, NotFound, Unauthorized, Unreachable
+from anew.errors import IllegalTransition, InvalidInput, NotFound, TooLarge, Unauthorized, Unreachable
 
 from .blocked import BlockedClient
 from .command import url_of
@@ -122,6 +122,16 @@ def test_names_that_need_encoding(anew: Client, queue: str) -> None:
     assert [job.id for job in anew.list(Filters(queue=(odd,)), page=1)] == ids
     with anew.take([odd]) as stream:
         assert next(iter(stream)).id == ids[0]
+
+
+def test_a_body_that_the_server_does_not_take_is_told_though_it_was_not_read(
+    fresh_server: Callable[..., ServerProcess],
+) -> None:
+    server = fresh_server(max_body="256KiB")
+    with Client(url_of(server.address)) as client:
+        with pytest.raises(TooLarge, match="at most 262144 bytes"):
+            client.enqueue("t", "q", "x" * 8_000_000)
+        assert client.enqueue("t", "q").status == "ready"
 
 
 def test_a_failure_and_its_record(anew: Client, queue: str) -> None:

@@ -376,6 +376,26 @@ def test_a_run_outlives_a_restart_of_its_server(
         assert ran == [1]
 
 
+def test_a_result_that_the_server_does_not_take_fails_its_run_and_holds_up_no_other(
+    fresh_server: Callable[..., ServerProcess],
+) -> None:
+    server = fresh_server(max_body="256KiB")
+    with Anew("http://{}:{}".format(*server.address)) as app:
+
+        @app.task(keep_result="1h", max_attempts=1)
+        def give(bytes_: int) -> str:
+            return "x" * bytes_
+
+        small = give.enqueue_many([(n,) for n in (1, 100_000, 100_000, 100_000)])
+        large = give.enqueue(5_000_000)
+        app.worker(burst=True, concurrency=5).run()
+        assert [len(one.result()) for one in small] == [1, 100_000, 100_000, 100_000]
+        info = large.info()
+        assert info is not None
+        assert (str(info.state), info.errors[0].error_type) == ("dead", "too_large")
+        assert "at most 262144 bytes" in info.errors[0].message
+
+
 def test_more_jobs_than_a_request_may_have_are_refused(apps: tuple[Anew, Anew]) -> None:
     remote, _ = apps
     with pytest.raises(TooLarge, match="expected at most 10000 in one request"):

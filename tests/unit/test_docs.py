@@ -285,7 +285,7 @@ def test_every_public_name_is_documented(name: str) -> None:
 
 
 def test_every_method_of_the_client_is_documented() -> None:
-    methods = {name for name in vars(client.Client) if not name.startswith("_")}
+    methods = {name for name in dir(client.Client) if not name.startswith("_")}
     row = re.search(r"^\| `Client` \| (.*) \|$", (DOCS / "client.md").read_text("utf-8"), re.MULTILINE)
     assert row is not None
     assert set(re.findall(r"`(\w+)`", row[1])) == methods

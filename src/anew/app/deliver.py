@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from anew.app.running import run_loop, stop_signals
 from anew.app.settled import guard_settings, set_up_logs, topic_terms
@@ -17,6 +17,9 @@ from anew.config import Loaded, Settings, declared
 from anew.errors import AnewError, InvalidConfig, StoreFailed
 from anew.jobs import Defaults
 from anew.tasks.opening import DEFAULTS, open_engine
+
+if TYPE_CHECKING:
+    from anew.topics.dispatcher import Dispatcher
 
 log = logging.getLogger("anew.topics")
 
@@ -91,16 +94,14 @@ async def _deliver(settings: Settings) -> int:
 class _Stops:
     """What signals do: the first one waits for what runs, as long as may be; the second one cuts it off."""
 
-    def __init__(self, dispatcher: object, loop: asyncio.AbstractEventLoop, drain_s: float) -> None:
+    def __init__(self, dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop, drain_s: float) -> None:
         self._dispatcher = dispatcher
         self._loop = loop
         self._drain_s = drain_s
         self._stopped = False
 
     def stop(self) -> None:
-        from anew.topics.dispatcher import Dispatcher
-
-        assert isinstance(self._dispatcher, Dispatcher)
+        """Stop after what runs; the second time at once."""
         if self._stopped:
             self._dispatcher.cut_off()
             return
@@ -192,7 +193,8 @@ def variables(settings: Settings) -> Mapping[str, str]:
     }
     for group, field, setting in declared():
         value = getattr(getattr(settings, group), field)
-        if group not in ("webhooks", "log") or value in (None, (), ""):
+        told = group in ("webhooks", "log") or setting.name == "drain-timeout"
+        if not told or value in (None, (), ""):
             continue
         if isinstance(value, bool):
             value = "true" if value else "false"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -90,16 +91,7 @@ def faktory(source: str, root_dir: str | None, dry_run: bool, start_over: bool, 
 
 
 def _document(report: Report, dry_run: bool) -> dict[str, Any]:
-    places = {
-        place: {
-            "there": tally.there,
-            "read": tally.read,
-            "imported": tally.imported,
-            "skipped": tally.skipped,
-            "refused": tally.refused,
-        }
-        for place, tally in report.tallies.items()
-    }
+    places = {place: asdict(tally) for place, tally in report.tallies.items()}
     number, names = report.others
     return {
         "dry_run": dry_run,

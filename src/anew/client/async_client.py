@@ -11,11 +11,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from anew.client.async_transport import Answer, AsyncTransport, Connection
-from anew.client.client import DEFAULT_URL
 from anew.client.exchange import Asked, Awaiting, Exchange
 from anew.client.parameters import Filters, Names, Period, period_ms
 from anew.client.stream import Jobs, broken_stream
-from anew.client.transport import Path, Site
+from anew.client.transport import Addressed, Site
 from anew.client.verbs import (
     ALL,
     MOST_OF_A_PAGE,
@@ -29,38 +28,20 @@ from anew.client.verbs import (
     take_request,
 )
 from anew.client.views import AsyncPage, ErrorView, JobView, read_async_page
-from anew.client.waiting import USUAL, Waits, waits_of
+from anew.client.waiting import Waits
 from anew.errors import AnewError, Unavailable
 
 T = TypeVar("T")
 
 
-class AsyncClient(Verbs, Awaiting):
+class AsyncClient(Verbs, Awaiting, Addressed):
     """The verbs of the queue, over HTTP, awaited. Tasks of one event loop may share one, also beyond a cancelled call.
 
     Arguments, results and errors are those of `Client`. At most 64 requests are on their way at once; others wait for them.
     """
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        token: str | None = None,
-        timeout: Period = "30s",
-        ca: Path | None = None,
-        cert: Path | None = None,
-        key: Path | None = None,
-        retry: object = USUAL,
-    ) -> None:
-        timeout_ms = period_ms(timeout, "timeout", low=1)
-        self._site = Site(url, token, timeout_ms, ca=ca, cert=cert, key=key)
-        self._retry = waits_of(retry)
-        self._transport = AsyncTransport(self._site)
-
-    @property
-    def url(self) -> str:
-        """Address of the server."""
-        return self._site.url
+    def _connect(self, site: Site) -> None:
+        self._transport = AsyncTransport(site)
 
     async def __aenter__(self) -> AsyncClient:
         """Give the client itself."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from anew.client.exchange import Asked, Blocking, Exchange
 from anew.client.parameters import Filters, Names, Period, period_ms
 from anew.client.stream import TakeStream
-from anew.client.transport import Path, Site, Transport
+from anew.client.transport import Addressed, Site, Transport
 from anew.client.verbs import (
     ALL,
     MOST_OF_A_PAGE,
@@ -24,15 +24,12 @@ from anew.client.verbs import (
     take_request,
 )
 from anew.client.views import ErrorView, JobView, Page, read_page
-from anew.client.waiting import USUAL, waits_of
 from anew.errors import AnewError
-
-DEFAULT_URL: Final = "http://127.0.0.1:7890"
 
 T = TypeVar("T")
 
 
-class Client(Verbs, Blocking):
+class Client(Verbs, Blocking, Addressed):
     """The verbs of the queue, over HTTP. Threads may share one.
 
     Instants are epoch milliseconds or datetimes with a time zone. Durations are timedeltas or text with a unit
@@ -55,30 +52,12 @@ class Client(Verbs, Blocking):
             20 tries, 78 to 156 s. None leaves all tries to the caller.
 
     Raises:
-        InvalidConfig: The address is none, or one of the files cannot be used.
+        InvalidConfig: The address or the token is none, or one of the files cannot be used.
         InvalidPolicy: The policy is none.
     """
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        token: str | None = None,
-        timeout: Period = "30s",
-        ca: Path | None = None,
-        cert: Path | None = None,
-        key: Path | None = None,
-        retry: object = USUAL,
-    ) -> None:
-        timeout_ms = period_ms(timeout, "timeout", low=1)
-        self._site = Site(url, token, timeout_ms, ca=ca, cert=cert, key=key)
-        self._retry = waits_of(retry)
-        self._transport = Transport(self._site)
-
-    @property
-    def url(self) -> str:
-        """Address of the server."""
-        return self._site.url
+    def _connect(self, site: Site) -> None:
+        self._transport = Transport(site)
 
     def __enter__(self) -> Client:
         """Give the client itself."""

@@ -108,6 +108,8 @@ def names(value: Names, field: str) -> tuple[str, ...]:
     Raises:
         InvalidInput: One of them is no text.
     """
+    if not isinstance(value, Iterable):
+        raise refused(field, value, "text, or several")
     given = (value,) if isinstance(value, str) else tuple(value)
     for name in given:
         if not isinstance(name, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import re
 import selectors
 import socket
 import ssl
@@ -15,15 +16,21 @@ from urllib.parse import urlsplit
 
 from anew import __version__
 from anew.client.exchange import NotSent
+from anew.client.parameters import Period, period_ms
 from anew.client.refusals import error_of
-from anew.errors import AnewError, InvalidConfig, Unreachable
+from anew.client.waiting import USUAL, waits_of
+from anew.errors import AnewError, InvalidConfig, InvalidInput, Unreachable
 from anew.units import format_duration, shown
+
+DEFAULT_URL: Final = "http://127.0.0.1:7890"
 
 _KEPT: Final = 8
 """Idle connections kept: more than this many threads seldom settle in the same moment."""
 
 LONGEST_ANSWER: Final = 1 << 29
 """Bytes of an answer: a longer one is given up, before it fills the memory."""
+
+_TOKEN: Final = re.compile(r"[!-~]+")
 
 Path: TypeAlias = str | os.PathLike[str]
 
@@ -74,7 +81,7 @@ class Site:
         ca, cert, key: Files in PEM form, as for `tls_context`; an ``http`` server is not asked about them.
 
     Raises:
-        InvalidConfig: The address is none, or one of the files cannot be used.
+        InvalidConfig: The address or the token is none, or one of the files cannot be used.
     """
 
     def __init__(
@@ -98,7 +105,8 @@ class Site:
                 field="url",
                 value=url,
             )
-        self.url = url.rstrip("/")
+        # Errors and logs name it: what names a user there, and a password, is left out.
+        self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         # The system's certificates take 20 ms to load, which only https is worth.
         files = (ca, cert, key)
         tls = tls_context(*files) if parts.scheme == "https" or any(files) else None
@@ -109,6 +117,11 @@ class Site:
         self.timeout_s = timeout_ms / 1000
         self._headers = {"Accept": "application/json", "User-Agent": f"anew/{__version__}"}
         if token:
+            if not _TOKEN.fullmatch(token):  # http.client would say so too, and show it
+                raise InvalidConfig(
+                    "token: the value is not valid; expected visible ASCII characters without spaces or line ends",
+                    field="token",
+                )
             self._headers["Authorization"] = f"Bearer {token}"
 
     def connection(self) -> http.client.HTTPConnection:
@@ -125,11 +138,18 @@ class Site:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a request to a connection."""
+        """Write a request to a connection.
+
+        Raises:
+            InvalidInput: Its path or a header has what HTTP cannot carry; nothing is sent.
+        """
         sent = self._headers | dict(headers or {})
         if body is not None:
             sent["Content-Type"] = "application/json"
-        connection.request(method, self.prefix + target, body=body, headers=sent)
+        try:
+            connection.request(method, self.prefix + target, body=body, headers=sent)
+        except (http.client.InvalidURL, ValueError) as error:
+            raise InvalidInput(f"the request cannot be written: {error}") from error
 
     def refusal(self, response: http.client.HTTPResponse, content: bytes, target: str) -> AnewError:
         """Give the error that an answer means."""
@@ -168,6 +188,35 @@ class Site:
                 f"{self.url} closed the connection before its answer to {target.partition('?')[0]} ({_reason(error)}); "
                 "what was asked for may or may not have been done"
             ) from error
+
+
+class Addressed:
+    """A client of one server: what it is told of that, and of when to try again; see `Client`."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        timeout: Period = "30s",
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+        retry: object = USUAL,
+    ) -> None:
+        timeout_ms = period_ms(timeout, "timeout", low=1)
+        self._site = Site(url, token, timeout_ms, ca=ca, cert=cert, key=key)
+        self._retry = waits_of(retry)
+        self._connect(self._site)
+
+    def _connect(self, site: Site) -> None:
+        """Make what requests go through; nothing is opened yet."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return self._site.url
 
 
 class Transport:
@@ -261,7 +310,15 @@ class Transport:
         if connection.sock is None:
             self._open(connection)
         with self._site.asking(target):
-            self._site.write(connection, method, target, body, headers)
+            try:
+                self._site.write(connection, method, target, body, headers)
+            except ConnectionError:
+                # A server that takes no such body says so, and closes, before all of it has come.
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    response = connection.getresponse()
+                    if response.status >= 400:
+                        return response
+                raise
             return connection.getresponse()
 
     def _whole(self, response: http.client.HTTPResponse) -> bytes:

@@ -70,7 +70,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
         InvalidConfig: A value does not fit; the message names source, value and expectation.
         NotSupported: A setting asks for what this build does not have.
     """
-    sources = _Sources(flags, environ, _read_file(file) if file else {}, str(file))
+    sources = _Sources(flags, environ, file)
     specs = {_key(setting): setting for _, _, setting in declared()}
     groups: dict[str, dict[str, object]] = {group.name: {} for group in dataclasses.fields(Settings)}
     origins: dict[str, str] = {}
@@ -118,12 +118,8 @@ def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: 
     Raises:
         InvalidConfig: A value does not fit.
     """
-    sources = _Sources(flags, environ, _read_file(file) if file else {}, str(file))
-    given = {
-        name: setting.parse(found[1], found[0])
-        for group, name, setting in declared()
-        if group == "connect" and (found := sources.find(setting))
-    }
+    sources = _Sources(flags, environ, file)
+    given = sources.group("connect")
     given.setdefault("url", f"http://{_own_address(sources, 'listen')}")
     return _grow({"connect": given}).connect
 
@@ -134,13 +130,7 @@ def load_webhooks(environ: Mapping[str, str], file: Path | None) -> Webhooks:
     Raises:
         InvalidConfig: A value does not fit.
     """
-    sources = _Sources({}, environ, _read_file(file) if file else {}, str(file))
-    given = {
-        name: setting.parse(found[1], found[0])
-        for group, name, setting in declared()
-        if group == "webhooks" and (found := sources.find(setting))
-    }
-    return _grow({"webhooks": given}).webhooks
+    return _grow({"webhooks": _Sources({}, environ, file).group("webhooks")}).webhooks
 
 
 def fwp_address(environ: Mapping[str, str], file: Path | None) -> str:
@@ -149,7 +139,7 @@ def fwp_address(environ: Mapping[str, str], file: Path | None) -> str:
     Raises:
         InvalidConfig: The file cannot be read.
     """
-    return _own_address(_Sources({}, environ, _read_file(file) if file else {}, str(file)), "fwp")
+    return _own_address(_Sources({}, environ, file), "fwp")
 
 
 def require_safe_bind(settings: Settings) -> None:
@@ -189,10 +179,17 @@ def unsafe_binds(settings: Settings) -> dict[str, str]:
 class _Sources:
     """Looks a setting up in flags, variables and the file, in this order."""
 
-    def __init__(
-        self, flags: Mapping[str, object], environ: Mapping[str, str], tables: Tables, file: str
-    ) -> None:
-        self._flags, self._environ, self._tables, self._file = flags, environ, tables, file
+    def __init__(self, flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> None:
+        self._flags, self._environ, self._file = flags, environ, file
+        self._tables = _read_file(file) if file else {}
+
+    def group(self, name: str) -> dict[str, object]:
+        """Read the settings of one group, as far as they are given."""
+        return {
+            field: setting.parse(found[1], found[0])
+            for group, field, setting in declared()
+            if group == name and (found := self.find(setting))
+        }
 
     def find(self, setting: SettingSpec) -> tuple[str, object] | None:
         flag = self._flags.get(setting.name if setting.table == "server" else _key(setting))

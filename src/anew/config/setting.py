@@ -212,20 +212,14 @@ def _host(_: SettingSpec, value: object, __: str) -> object:
         return _Expected("an IP address such as 127.0.0.1, 0.0.0.0 or ::1")
 
 
-def _names(_: SettingSpec, value: object, __: str) -> object:
-    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
-    names = tuple(item.strip().lower() for item in items if isinstance(item, str))
-    known = all(re.fullmatch(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]", name) for name in names)
-    if known and len(names) == len(items):
-        return names
-    return _Expected("host names without port, such as queue.example.org,10.0.0.5")
+def _each(pattern: str, expected: str) -> Callable[[SettingSpec, object, str], object]:
+    """Give what reads a comma list whose members all have one form."""
 
+    def parse(_: SettingSpec, value: object, __: str) -> object:
+        items = _items(value)
+        return items if all(re.fullmatch(pattern, item) for item in items) else _Expected(expected)
 
-def _domains(_: SettingSpec, value: object, __: str) -> object:
-    items = _items(value)
-    if all(re.fullmatch(r"(\*\.)?[a-z0-9._-]+|[0-9a-f:.]+", item) for item in items):
-        return items
-    return _Expected("names, such as hooks.example.org,*.corp.example")
+    return parse
 
 
 def _networks(_: SettingSpec, value: object, __: str) -> object:
@@ -242,17 +236,6 @@ def _items(value: object) -> tuple[str, ...]:
     """Give the members of a comma list, in lower case; what is no text becomes one that nothing is."""
     items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
     return tuple(item.strip().lower() if isinstance(item, str) else "?" for item in items)
-
-
-def _origins(_: SettingSpec, value: object, __: str) -> object:
-    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
-    origins = tuple(item.strip().lower() for item in items if isinstance(item, str))
-    known = all(
-        re.fullmatch(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", one) for one in origins
-    )
-    if known and len(origins) == len(items):
-        return origins
-    return _Expected("scheme, host and perhaps port, such as https://app.example.org,http://localhost:3000")
 
 
 def _policy(_: SettingSpec, value: object, __: str) -> object:
@@ -286,11 +269,17 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
     "duration": _duration,
     "host": _host,
     "integer": _integer,
-    "domains": _domains,
-    "names": _names,
+    "domains": _each(r"(\*\.)?[a-z0-9._-]+|[0-9a-f:.]+", "names, such as hooks.example.org,*.corp.example"),
+    "names": _each(
+        r"[a-z0-9._-]+|\[[0-9a-f:.]+\]",
+        "host names without port, such as queue.example.org,10.0.0.5",
+    ),
     "networks": _networks,
     "number": _number,
-    "origins": _origins,
+    "origins": _each(
+        r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?",
+        "scheme, host and perhaps port, such as https://app.example.org,http://localhost:3000",
+    ),
     "password": _password,
     "path": _path,
     "policies": lambda _, value, source: tables.policies(value, source),
@@ -311,10 +300,10 @@ _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "duration": lambda value: format_duration_short(int(str(value))),
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),
     "switch": lambda value: "true" if value else "false",
-    "names": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
-    "domains": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
-    "networks": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
-    "origins": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
+    **dict.fromkeys(
+        ("names", "domains", "networks", "origins"),
+        lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
+    ),
     "policy": lambda value: value if isinstance(value, str) else json.dumps(value),
     "number": lambda value: f"{value:g}",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
@@ -56,6 +57,8 @@ _STATUS: Final = {
     State.DEAD: TaskResultStatus.FAILED,
     State.CANCELLED: TaskResultStatus.FAILED,
 }
+
+log = logging.getLogger("anew.tasks")
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -136,8 +139,7 @@ class AnewBackend(BaseTaskBackend):  # type: ignore[misc]
     def _noted(self, task: Any) -> AnewTask[Any, Any, Any]:
         app = project_app()
         name = task.module_path
-        if not isinstance(app.tasks, _Tasks):
-            _prepare(app)
+        prepare(app)
         known: Any = dict.get(app.tasks, name)
         if known is None:
             given = {"keep_result": KEPT, **self.options, **options_of(task.func)}
@@ -147,7 +149,10 @@ class AnewBackend(BaseTaskBackend):  # type: ignore[misc]
 
 
 class _Tasks(dict[K, V], Generic[K, V]):
-    """An application's tasks; one of Django's that was not imported yet is found by its path."""
+    """An application's tasks; one of Django's that was not imported yet is found by its path, so they are never none."""
+
+    def __bool__(self) -> bool:
+        return True
 
     def get(self, name: Any, default: Any = None) -> Any:
         """Give a task by name."""
@@ -157,17 +162,27 @@ class _Tasks(dict[K, V], Generic[K, V]):
         return default if found is None else found
 
 
-def _prepare(app: Anew) -> None:
-    """Have an application find Django's tasks, and tell Django's signals of them."""
-    app.tasks = _Tasks(app.tasks)
-    app.on("started", "succeeded", "discarded", "cancelled")(_send)
+def prepare(app: Anew) -> None:
+    """Have an application find Django's tasks, and tell Django's signals of them; once is enough."""
+    if not isinstance(app.tasks, _Tasks):
+        app.tasks = _Tasks(app.tasks)
+        app.on("started", "succeeded", "discarded", "cancelled")(_send)
 
 
 def django_task(path: str) -> Any:
-    """Give a task of Django's by its path, if this backend has it; importing it notes it."""
+    """Give a task of Django's by its path, if this backend has it; importing it notes it.
+
+    The path may be the type of any job, whoever made it: what its import raises leaves the task unknown, and the worker alone.
+    """
     try:
         found = import_string(path)
     except ImportError:
+        return None
+    except (
+        Exception,
+        SystemExit,
+    ):  # a module that fails; or a path such as ".x", of which Python says TypeError or ValueError
+        log.exception("what may be a task cannot be imported", extra={"task": path})
         return None
     own = isinstance(found, Task) and isinstance(task_backends[found.backend], AnewBackend)
     return found if own else None

@@ -17,19 +17,29 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, overload
 
 from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput
-from anew.jobs import Job, NewJob, State
+from anew.jobs import Job, NewJob
 from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
 from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
-from anew.tasks.backend import Backend, Placed
+from anew.tasks.backend import Backend, Placed, read_states
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
-from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breaker_of
+from anew.tasks.downstream import Breaker, Downstream, breaker_of, read_key
 from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
-from anew.tasks.task import Call, Limit, Options, Task, Unique, read_options
-from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
+from anew.tasks.task import (
+    Call,
+    Limit,
+    Options,
+    Task,
+    Unique,
+    read_batch,
+    read_bounds,
+    read_options,
+    read_queue,
+)
+from anew.tasks.times import Wait, instant_ms, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -291,12 +301,15 @@ class Anew:
             parent: The batch whose callbacks wait for this one's.
 
         Raises:
-            InvalidInput: There is no callback.
+            InvalidInput: There is no callback, or one is no call: ``on_success=report.call(7)``.
         """
+        for name, call in (("on_success", on_success), ("on_complete", on_complete)):
+            if call is not None and not isinstance(call, Call):
+                raise refused(name, call, "a call of a task, such as report.call(7)")
         key = self.backend.open_batch(
             None if on_success is None else on_success.job(),
             None if on_complete is None else on_complete.job(),
-            None if parent is None else parent.key,
+            None if parent is None else read_batch(parent, "parent").key,
         )
         yield JobBatch(key)
         self.backend.close_batch(key)
@@ -374,11 +387,13 @@ class Anew:
             queue: Only of this one.
             older_than: Only those that ended so long ago.
             before: Only those that ended before this time.
+
+        Raises:
+            InvalidInput: A value does not fit, or both times are given.
         """
-        try:
-            wanted = [State(state) for state in states]
-        except ValueError as error:
-            raise refused("states", ", ".join(states), f"some of {', '.join(State)}") from error
+        wanted = read_states(states)
+        if older_than is not None and before is not None:
+            raise InvalidInput("older_than and before: expected one of them, not both", field="before")
         cutoff = None if before is None else instant_ms(before, "before")
         if older_than is not None:
             cutoff = self.now() - wait_ms(older_than, "older_than")
@@ -386,11 +401,11 @@ class Anew:
 
     def pause(self, queue: str) -> None:
         """Have a queue hand out nothing, in every process, until `resume`; what runs goes on."""
-        self.backend.pause(queue, True)
+        self.backend.pause(read_queue(queue), True)
 
     def resume(self, queue: str) -> None:
         """Have a paused queue hand out its jobs again."""
-        self.backend.pause(queue, False)
+        self.backend.pause(read_queue(queue), False)
 
     def limit(
         self,
@@ -406,7 +421,7 @@ class Anew:
 
         Args:
             queue: Its name. What was bounded before is replaced.
-            concurrency: Jobs that run at one time.
+            concurrency: Jobs that run at one time; 0: none starts.
             rate: Jobs that start over a period, such as ``"10/s"``, ``"100/m"`` or ``"5/30s"``.
             burst: Of these, how many may start at once after a quiet time. None: as many as the rate has.
 
@@ -414,11 +429,8 @@ class Anew:
             InvalidInput: A value does not fit, or nothing is bounded; see `unlimit`.
             Conflict: The server's configuration limits this queue.
         """
-        if concurrency is None and rate is None:
-            raise refused("limit", queue, 'a concurrency, a rate, or both, such as rate="100/m"')
-        self._limit(
-            queue, Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
-        )
+        bounds = read_bounds(queue, concurrency, rate, burst, least=0)
+        self._limit(queue, Throttle(concurrency=concurrency, rate=bounds))
 
     def unlimit(self, queue: str) -> None:
         """Bound a queue no longer."""
@@ -426,6 +438,7 @@ class Anew:
 
     def _limit(self, queue: str, throttle: Throttle | None) -> None:
         """Bound a queue now; where a worker or a process of it imports the module that says so, when the worker starts."""
+        read_queue(queue)
         if importing:
             self._limits[queue] = throttle
         else:
@@ -438,11 +451,11 @@ class Anew:
 
     def breakers(self) -> list[Breaker]:
         """Give the circuit breakers of the services that tasks have called, by name; see docs/downstream.md."""
-        return breakers_of(self.backend)
+        return [breaker_of(row) for row in self.backend.breakers()]
 
     def close_breaker(self, key: str) -> None:
         """Close a service's circuit breaker by hand; jobs start again, and those that are held keep their times."""
-        if close_breaker_of(self.backend, key) and self.events:
+        if self.backend.close_breaker(read_key(key)) and self.events:
             self.events.emit(Event(name="breaker_closed", job_id="", task="", queue="", downstream=key))
 
     def submit(
@@ -525,13 +538,13 @@ class Anew:
             topic,
             url,
             queue=queue,
+            ttl=ttl,
             filter=filter,
-            policy=policy,
+            delivery_policy=policy,
             name=name,
             secret=secret,
             signing=signing,
             handshake=handshake,
-            ttl=ttl,
             dead_letter_queue=dead_letter_queue,
         )
 
@@ -618,9 +631,11 @@ class Anew:
         if self._replaced is not None:
             return self._replaced
         if self.location.startswith(SERVERS):
+            from anew.config import load_connect  # which reads a token as all commands do: @path too
             from anew.tasks.remote import RemoteBackend
 
-            return RemoteBackend(self.location, os.environ.get("ANEW_TOKEN"))
+            token = {"ANEW_TOKEN": os.environ.get("ANEW_TOKEN", "")}
+            return RemoteBackend(self.location, load_connect({}, token, None).token)
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine, webhook_key
 

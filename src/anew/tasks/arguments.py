@@ -22,6 +22,9 @@ from anew.errors import InvalidInput, InvalidJob
 MOST_BYTES: Final = 16 << 20
 """The longest payload that is written."""
 
+MOST_RESULT_BYTES: Final = 32 << 20
+"""The longest result."""
+
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -234,10 +237,12 @@ def write_result(value: Any) -> bytes:
     """Give a result as JSON.
 
     Raises:
-        InvalidJob: It cannot be written.
+        InvalidJob: It cannot be written, or is too long.
     """
     try:
         text = _json.encode(value)
+        if len(text) > MOST_RESULT_BYTES:
+            raise ValueError(f"it comes to {len(text)} bytes; expected at most {MOST_RESULT_BYTES}")
         if b"null" in text and holds_nan(value):
             raise ValueError("it holds NaN or an infinity, which JSON does not have")
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
-from anew.jobs import NewJob, State
+from anew.jobs import ENDED, Job, NewJob, State
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.limits import Throttle
+from anew.units import refused
 
 CRASHES: Final = 3
 """How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
@@ -20,6 +21,7 @@ KEY_DIGITS: Final = 16
 """Of a public id, what stands for the job's key."""
 
 if TYPE_CHECKING:  # an application that only enqueues need not load the engine before it does
+    from anew.client import JobView
     from anew.engine.crontab import NewCron
     from anew.tasks.app import Anew
     from anew.tasks.source import Source
@@ -114,6 +116,25 @@ class JobInfo:
     def created_at_of(job_id: str) -> int:
         """Give when a job was enqueued, epoch ms; its id says it."""
         return int(job_id[-KEY_DIGITS:], 16) >> COUNTER_BITS
+
+
+def read_states(names: Sequence[str]) -> list[State]:
+    """Read states of jobs.
+
+    Raises:
+        InvalidInput: One of them is none.
+    """
+    try:
+        return [State(name) for name in names]
+    except ValueError as error:
+        raise refused("states", ", ".join(map(str, names)), f"some of {', '.join(State)}") from error
+
+
+def ended_at(job: Job | JobView) -> int:
+    """Give when a job ended, epoch ms; one that has not ended is as old as its last time."""
+    if job.state not in ENDED:
+        return job.ready_at
+    return max(job.completed_at or 0, job.failed_at or 0) or job.ready_at
 
 
 class Backend(Protocol):

@@ -34,6 +34,7 @@ class Request(msgspec.Struct):
         name: The task's.
         first: A module to import before that; "": none.
         carried: See `anew.tasks.around.Running`.
+        retention: See `anew.tasks.running.Run`.
     """
 
     path: list[str]
@@ -46,12 +47,14 @@ class Request(msgspec.Struct):
     max_attempts: int | None
     carried: dict[str, str] = {}
     first: str = ""
+    retention: bytes | None = None
 
 
 class Reply(msgspec.Struct):
-    """What a child answers: a word about progress, or the end of its job.
+    """What a child says: that the handler begins, a word about progress, a question about its batch, or the end of its job.
 
     Attributes:
+        progress: `BEGUN`; or how far the job has come, for which an `Answer` is awaited.
         asks_batch: The handler asks how far its batch has come: an `Answer` is awaited.
         result: What the handler returned, as JSON, where that is kept.
         kib: The most memory that the child has used.
@@ -71,10 +74,10 @@ class Reply(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What a child is told of its job's batch.
+    """What a child is told: that its progress is written, or of its job's batch.
 
     Attributes:
-        error: Why it cannot be told.
+        error: Why it is not, or cannot be told.
     """
 
     counts: BatchCounts | None = None
@@ -125,19 +128,22 @@ def _listen(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
 def _run(connection: Connection, request: Request, receive: Callable[[], bytes]) -> Reply:
     from anew.tasks.running import Run, Runner, failed_with
 
-    def progress(job_id: str, percent: int | None, text: str | None) -> None:
-        if (percent, text) != BEGUN:
-            connection.send_bytes(encode(Reply(progress=(percent, text))))
-
     asking = threading.Lock()
 
-    def batch_of(job_id: str) -> BatchCounts | None:
+    def ask(question: Reply) -> Answer:
         with asking:  # one at a time: nothing else comes while a job runs
-            connection.send_bytes(encode(Reply(asks_batch=True)))
+            connection.send_bytes(encode(question))
             answer = read_answer(receive())
         if answer.error is not None:
             raise Unavailable(answer.error)
-        return answer.counts
+        return answer
+
+    def progress(job_id: str, percent: int | None, text: str | None) -> None:
+        if (percent, text) != BEGUN:
+            ask(Reply(progress=(percent, text)))
+
+    def batch_of(job_id: str) -> BatchCounts | None:
+        return ask(Reply(asks_batch=True)).counts
 
     try:
         task = _find(request)
@@ -154,6 +160,7 @@ def _run(connection: Connection, request: Request, receive: Callable[[], bytes])
         max_attempts=request.max_attempts,
         task=task,
         carried=request.carried,
+        retention=request.retention,
     )
     connection.send_bytes(encode(Reply(progress=BEGUN)))
     Runner(lambda: time.time_ns() // 1_000_000, progress, batch_of, in_child=True).call(run)

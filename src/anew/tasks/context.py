@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from anew.errors import Conflict
+from anew.units import refused
 
 if TYPE_CHECKING:
     from anew.tasks.backend import BatchCounts
@@ -79,7 +80,14 @@ class Context:
         Args:
             percent: 0 to 100.
             text: A line for people.
+
+        Raises:
+            InvalidInput: The percentage is no whole number, or the text is none.
         """
+        if percent is not None and not isinstance(percent, int):
+            raise refused("percent", percent, "a whole number from 0 to 100, or None")
+        if text is not None and not isinstance(text, str):
+            raise refused("text", text, "a text, or None")
         self._progress(percent, text)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from anew.backoff.policy import policy_from_json
 from anew.jobs.breaker import BreakerRow, BreakerSettings
 from anew.tasks.policies import read_policy
-from anew.tasks.times import Wait, wait_ms
+from anew.tasks.times import Wait, wait_ms, whole
 from anew.units import refused
-
-if TYPE_CHECKING:
-    from anew.tasks.backend import Backend
 
 COOLDOWN: Final = {"curve": {"exponential": {"base": "30s"}}, "cap": "10m"}
 """30 s, 1 min, 2 min and so on; at most 10 min."""
@@ -59,7 +56,7 @@ class Downstream:
         budget: float | None = 0.2,
         most: int = MOST_LIMITED,
     ) -> None:
-        self.key = _key(key)
+        self.key = read_key(key)
         self.most = _count(most, "most")
         window_ms = wait_ms(window, "downstream.window")
         if window_ms == 0:
@@ -114,17 +111,8 @@ class Breaker:
     released_until: int | None
 
 
-def breakers_of(backend: Backend) -> list[Breaker]:
-    """Read the breakers of an application's services."""
-    return [_shown(row) for row in backend.breakers()]
-
-
-def close_breaker_of(backend: Backend, key: str) -> bool:
-    """Close a breaker; report whether it was not."""
-    return backend.close_breaker(_key(key))
-
-
-def _shown(row: BreakerRow) -> Breaker:
+def breaker_of(row: BreakerRow) -> Breaker:
+    """Give a breaker as programs see it."""
     return Breaker(
         key=row.key,
         state=str(row.state),
@@ -136,7 +124,12 @@ def _shown(row: BreakerRow) -> Breaker:
     )
 
 
-def _key(value: object) -> str:
+def read_key(value: object) -> str:
+    """Read the name of a service.
+
+    Raises:
+        InvalidInput: It is none.
+    """
     if not isinstance(value, str) or not 1 <= len(value.encode("utf-8", "surrogatepass")) <= 255:
         raise refused("downstream", value, "a name of 1 to 255 bytes")
     if not value.isprintable():
@@ -151,9 +144,7 @@ def _number(value: object, name: str, most: float) -> float:
 
 
 def _count(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COUNT:
-        raise refused(f"downstream.{name}", value, f"a whole number from 1 to {MOST_COUNT}")
-    return value
+    return whole(f"downstream.{name}", value, 1, MOST_COUNT, f"a whole number from 1 to {MOST_COUNT}")
 
 
 def _spacing_ms(release: object) -> int:

@@ -15,7 +15,7 @@ from anew.engine.crontab import NewCron, list_crons, replace_group
 from anew.engine.groups import commit_batch, new_batch
 from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
-from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
+from anew.jobs import ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.carried import result_of
@@ -25,7 +25,7 @@ from anew.jobs.hooks import Hook
 from anew.jobs.key_limits import KeyStanding
 from anew.jobs.limits import Throttle
 from anew.store.protocol import Filter, Page
-from anew.tasks.backend import JobError, JobInfo, Placed
+from anew.tasks.backend import JobError, JobInfo, Placed, ended_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,17 +238,8 @@ def _pushed(job: NewJob) -> PushedJob:
 def _clear(batch: Batch, where: Filter, page: Page, before: int | None) -> tuple[list[int], int]:
     keys = batch.store.find(where, page)
     jobs = batch.store.load(keys)
-    gone = [job.key for job in jobs if before is None or _ended_at(job) < before]
+    gone = [job.key for job in jobs if before is None or ended_at(job) < before]
     return keys, len(batch.delete(gone))
-
-
-def _ended_at(job: Job) -> int:
-    """Give when a job ended; one that has not ended is as old as its last time."""
-    if job.state not in ENDED:
-        return job.ready_at
-    return max(
-        job.completed_at or 0, job.failed_at or 0, 0 if job.completed_at or job.failed_at else job.ready_at
-    )
 
 
 def _error(record: ErrorRecord) -> JobError:

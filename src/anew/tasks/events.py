@@ -187,5 +187,5 @@ class Events:
         for hook in self._hooks.get(event.name, ()):
             try:
                 hook(event)
-            except Exception:
+            except (Exception, SystemExit):  # which would end the thread, and with it all later calls
                 log.exception("a hook failed", extra={"event": event.name, "job_id": event.job_id})

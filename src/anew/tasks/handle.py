@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from anew.errors import AnewError, NotFound
-from anew.jobs import State
+from anew.jobs import ENDED, State
 from anew.tasks.arguments import read_result
 from anew.tasks.backend import JobInfo
 from anew.tasks.times import Wait, wait_ms
@@ -76,7 +76,7 @@ class JobHandle(Generic[T]):
         info = self.info()
         if info is None:
             raise NotFound(f"job {self.id} is removed; its task needs keep_result to keep what it returns")
-        if info.state not in (State.COMPLETED, State.DEAD, State.CANCELLED):
+        if info.state not in ENDED:
             raise NotFound(f"job {self.id} is {info.state}: there is no result yet")
         return self._result_of(info)
 
@@ -96,7 +96,7 @@ class JobHandle(Generic[T]):
             info = self.info()
             if info is None:
                 return None  # type: ignore[return-value]
-            if info.state in (State.COMPLETED, State.DEAD, State.CANCELLED):
+            if info.state in ENDED:
                 return self._result_of(info)
             left = pause if until is None else until - time.monotonic()
             if left <= 0:

@@ -26,7 +26,7 @@ from anew.errors import AnewError, Conflict, InvalidInput
 from anew.jobs import Interrupted, Job, State
 from anew.store.protocol import Filter, Page
 from anew.tasks.arguments import write_result
-from anew.tasks.backend import JobInfo
+from anew.tasks.backend import JobInfo, read_states
 from anew.tasks.context import Context
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.events import Event, Events, Hook
@@ -290,7 +290,7 @@ class AppTest:
 
     def _call(self, run: Run) -> None:
         context = contextvars.copy_context()
-        if run.task is not None and run.task.is_async:
+        if run.is_async:
             self._loop.run(self._runner.acall(run), context=context)
         else:
             context.run(self._runner.call, run)
@@ -362,10 +362,7 @@ class AppTest:
                 results.
             task: Only of this one, which may be one of Django's.
         """
-        try:
-            wanted = frozenset(State(state) for state in states) or None
-        except ValueError as error:
-            raise refused("states", ", ".join(states), f"some of {', '.join(State)}") from error
+        wanted = frozenset(read_states(states)) or None
         types = None if task is None else frozenset({_name_of(task)})
 
         def verb(batch: Batch) -> list[tuple[Job, JobInfo]]:

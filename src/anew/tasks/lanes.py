@@ -9,13 +9,14 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from anew.tasks.running import Run
+from anew.tasks.running import START_S, Run
 from anew.tasks.source import Want
 
 if TYPE_CHECKING:
     from anew.tasks.processes import Processes
+    from anew.tasks.task import Task
     from anew.tasks.worker import Worker
 
 AHEAD_MS: Final = 20.0
@@ -98,8 +99,8 @@ class Lane:
         worker: Told of each run's begin and end.
 
     Attributes:
-        open: Runs whose handlers have begun and not ended. Two may be of one job: one that was given up still has its thread when
-            the job's next run begins.
+        open: Runs that have a thread or an asyncio task, and have not ended. Two may be of one job: one that was given up still
+            has its thread when the job's next run begins.
     """
 
     def __init__(
@@ -116,25 +117,30 @@ class Lane:
         self._threads = 0
         self._loop: Loop | None = None
         self._processes: Processes | None = None
-        self._paces = [pace for kind, pace in ((False, self._plain), (True, self._async)) if kind in kinds]
+        known = [pace for kind, pace in ((False, self._plain), (True, self._async)) if kind in kinds]
+        self._paces = known or [self._plain]
 
     # -- for the worker's thread
 
     def want(self) -> Want:
         """Say what it could take now."""
-        return Want(self.queues, min((pace.free() for pace in self._paces or [self._plain]), default=0))
+        return Want(self.queues, min(pace.free() for pace in self._paces))
 
     def add(self, runs: Sequence[Run]) -> None:
         """Have jobs run that were taken."""
-        coroutines = [run for run in runs if run.task is not None and run.task.is_async]
-        plain = [run for run in runs if run.task is None or not run.task.is_async]
+        coroutines = [run for run in runs if run.is_async]
+        plain = [run for run in runs if not run.is_async]
         for run in runs:
             run.lane = self
         if runs:
             self._async.note_share(len(coroutines) / len(runs))
             self._plain.note_share(len(plain) / len(runs))
-        self._async.hold(len(coroutines))
-        self._plain.hold(len(plain))
+        for pace, some in ((self._async, coroutines), (self._plain, plain)):
+            pace.hold(len(some))
+            if (
+                some and pace not in self._paces
+            ):  # the first of a task that was not known when the lane was made
+                self._paces.append(pace)
         for run in plain:
             if self._processes is None and run.task is not None and run.task.options.process:
                 self._processes = (
@@ -155,7 +161,7 @@ class Lane:
 
     def claim(self, run: Run) -> None:
         """Note that the worker's thread has seen the end of a run."""
-        pace = self._async if run.task is not None and run.task.is_async else self._plain
+        pace = self._async if run.is_async else self._plain
         pace.held -= 1
         if not run.held:
             pace.note(run.took_ms)
@@ -197,8 +203,7 @@ class Lane:
             timeout_ms = None if run.task is None else run.task.options.timeout_ms
             if timeout_ms is None or run.task is None:
                 continue
-            stops = run.task.is_async or run.task.options.process
-            if now_ns - run.began_ns < timeout_ms * 1_000_000 + (GRACE_NS if stops else 0):
+            if not run.began_ns or now_ns - run.began_ns < timeout_ms * 1_000_000 + _grace_ns(run.task):
                 continue
             if self._give_up(run):
                 # A copy: whatever the handler comes to at last is written into the run that it knows.
@@ -207,7 +212,7 @@ class Lane:
 
     def _give_up(self, run: Run) -> bool:
         """Have another run take the place of one that does not end; report False if it has ended meanwhile."""
-        if run.task is not None and run.task.is_async:
+        if run.is_async:
             if self._loop is None or not self.is_open(run):
                 return False
             self._loop.give_up(run)
@@ -278,6 +283,12 @@ class Lane:
     def _call_process(self, run: Run) -> None:
         assert self._processes is not None
         self._worker.runner.call_elsewhere(run, self._processes.call)
+
+
+def _grace_ns(task: Task[Any, Any, Any]) -> int:
+    if task.options.process:
+        return GRACE_NS + int(START_S * 1e9)
+    return GRACE_NS if task.is_async else 0
 
 
 class Loop:
@@ -360,9 +371,10 @@ class Loop:
                 run = self._waiting.popleft()
             except IndexError:
                 return
+            self._held.add(run)
+            self._lane.open.add(run)  # before its turn: from here on `Lane.unbegun` does not find it any more
             task = asyncio.get_running_loop().create_task(self._run(run))
             self._tasks.add(task)
-            self._held.add(run)
             task.add_done_callback(self._ended)
 
     def _leave(self, run: Run) -> None:
@@ -377,10 +389,12 @@ class Loop:
 
     async def _run(self, run: Run) -> None:
         lane, runner = self._lane, self._lane.worker.runner
+        if run not in lane.open:  # given up before its turn: it may be another worker's by now
+            self._held.discard(run)
+            return
         slot = self._slots.pop() if self._slots else lane.worker.next_slot()
         run.began_ns = time.perf_counter_ns()
         self._pace.moved_ns = run.began_ns
-        lane.open.add(run)
         try:
             if not (lane.worker.open_breakers and lane.worker.holds(run)):
                 lane.worker.begin(run, slot)

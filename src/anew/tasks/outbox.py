@@ -44,6 +44,9 @@ CHUNK: Final = 500
 POLL_S: Final = 0.2
 """How often a worker looks for rows."""
 
+MOST_SAID: Final = 1_000
+"""Rows that are no jobs and that a drainer remembers; of more of them the log is told more often."""
+
 KEPT_MS: Final = 86_400_000
 """How long a job that came through an outbox is kept at least after it has succeeded: so late may its row come a second time."""
 
@@ -126,7 +129,7 @@ def refuse_queue(app: Anew, path: str) -> None:
 def _is_same(one: str, two: Path) -> bool:
     try:
         return os.path.samefile(one, two)
-    except FileNotFoundError:
+    except OSError:  # one of them cannot be looked at, which SQLite will say in its own words
         return False
 
 
@@ -141,12 +144,17 @@ def _once(job: NewJob, jid: str) -> PushedJob:
     return PushedJob(**fields, jid=jid, hooks=msgspec.structs.replace(ties, once=True))
 
 
-def drain(app: Anew, path: str | os.PathLike[str]) -> int:
-    """Move what is committed in an outbox into the queue; see `Anew.drain_outbox`."""
+def drain(app: Anew, path: str | os.PathLike[str], said: set[str] | None = None) -> int:
+    """Move what is committed in an outbox into the queue; see `Anew.drain_outbox`.
+
+    Args:
+        app, path: See there.
+        said: Ids of rows that are no jobs, and of which the log knows that; changed. None: it knows none.
+    """
     refuse_queue(app, os.fspath(path))
     try:
         with closing(_open(path)) as connection:
-            return _drain(app, connection)
+            return _drain(app, connection, set() if said is None else said)
     except sqlite3.Error as error:
         raise _told(error, path) from error
 
@@ -156,25 +164,30 @@ def _open(path: str | os.PathLike[str]) -> sqlite3.Connection:
     return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=rw", uri=True, isolation_level=None)
 
 
-def _drain(app: Anew, connection: sqlite3.Connection) -> int:
+def _drain(app: Anew, connection: sqlite3.Connection, said: set[str]) -> int:
     moved, after = 0, 0
     while rows := connection.execute(_READ, (after, CHUNK)).fetchall():
         after = rows[-1][0]
-        stored = _store(app, rows)
+        stored = _store(app, rows, said)
         _forget(connection, stored)
         moved += len(stored)
     return moved
 
 
-def _store(app: Anew, rows: Sequence[Row]) -> list[str]:
+def _store(app: Anew, rows: Sequence[Row], said: set[str]) -> list[str]:
     """Store the rows' jobs; give the ids of those that are on the disk. What cannot be a job stays, and holds up no other."""
     try:
         jobs = [msgspec.json.decode(text, type=PushedJob) for _, _, text in rows]
         placed = app.backend.enqueue(jobs, plain=False)
     except (InvalidInput, msgspec.DecodeError) as error:
         if len(rows) > 1:
-            return [jid for row in rows for jid in _store(app, [row])]
-        log.error("a row of an outbox is no job", extra={"outbox_id": rows[0][1], "error": str(error)})
+            return [jid for row in rows for jid in _store(app, [row], said)]
+        jid = rows[0][1]
+        if jid not in said:
+            log.error("a row of an outbox is no job", extra={"outbox_id": jid, "error": str(error)})
+            if len(said) >= MOST_SAID:
+                said.clear()
+            said.add(jid)
         return []
     for job, one in zip(jobs, placed, strict=True):
         log_enqueued(job.type, [job], [one])
@@ -207,20 +220,23 @@ class Drainer:
     """
 
     def __init__(self, app: Anew, paths: Sequence[str | os.PathLike[str]]) -> None:
+        if isinstance(paths, str | os.PathLike):
+            raise refused("outboxes", os.fspath(paths), "a list of files")
         for path in paths:
             refuse_queue(app, os.fspath(path))
         self._app = app
         self._paths = paths
         self._said: dict[str, str] = {}
+        self._said_rows: set[str] = set()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def drain(self) -> None:
-        """Drain each once. An outbox that cannot be drained is logged, once for each reason."""
+        """Drain each once. An outbox that cannot be drained is logged, once for each reason, and a row that is no job once."""
         for path in self._paths:
             name = os.fspath(path)
             try:
-                drain(self._app, path)
+                drain(self._app, path, self._said_rows)
                 self._said.pop(name, None)
             except AnewError as error:
                 if self._said.get(name) != str(error):

@@ -2,7 +2,7 @@
 
     {"preset": "sidekiq"}, "sidekiq", Policy(...)       any policy of the engine
     ["10s", "1m", 300]                                  a list of waits: as many retries
-    {TimeoutError: "10s, ...", ValueError: None, Exception: "even"}    rules by exception; None: no retry
+    {TimeoutError: ["10s", "1m"], ValueError: None, Exception: "even"}    rules by exception; None: no retry
     lambda attempt, exception: attempt * 10             a function: seconds, or None for no retry
     lambda exception, task_result: 10                   the same in Django's shape
 

@@ -21,13 +21,9 @@ from anew.errors import AnewError
 from anew.jobs import Interrupted
 from anew.tasks.app import Anew
 from anew.tasks.around import fitting
-from anew.tasks.child import BEGUN, Answer, Request, encode, place_of, read_reply
-from anew.tasks.running import Run, Runner, timed_out
+from anew.tasks.child import BEGUN, Answer, Reply, Request, encode, place_of, read_reply
+from anew.tasks.running import START_S, Run, Runner, timed_out
 from anew.tasks.task import Task
-
-START_S: Final = 60.0
-"""How long a child may take to start and to import its application."""
-
 
 END_S: Final = 1.0
 """How long a child may take to end once it has let go of its connection: a core dump is written in between."""
@@ -144,6 +140,7 @@ class Processes:
                     max_attempts=run.max_attempts,
                     carried=fitting(run.carried, run.name),
                     first=self._app.first_module,
+                    retention=run.retention,
                 )
             )
         )
@@ -157,23 +154,23 @@ class Processes:
                 run.end(timed_out(run, self._runner.context, timeout_ms or 0))
                 return
             reply = read_reply(child.connection.recv_bytes())
-            if reply.asks_batch:
-                child.connection.send_bytes(encode(self._answer(run)))
-                continue
-            if reply.progress is None:
-                break
             if reply.progress == BEGUN:
                 until = None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
                 run.began_ns = time.perf_counter_ns()
+            elif reply.asks_batch or reply.progress is not None:
+                child.connection.send_bytes(encode(self._answer(run, reply)))
             else:
-                self._runner.progress(run.job_id, *reply.progress)
+                break
         child.jobs += 1
         child.kib = reply.kib
         run.result = reply.result
         run.end(reply.outcome())
 
-    def _answer(self, run: Run) -> Answer:
+    def _answer(self, run: Run, asked: Reply) -> Answer:
         try:
+            if asked.progress is not None:
+                self._runner.progress(run.job_id, *asked.progress)
+                return Answer()
             return Answer(counts=self._runner.batch_of(run.job_id))
         except AnewError as error:
             return Answer(error=str(error))

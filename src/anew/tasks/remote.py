@@ -13,12 +13,12 @@ from msgspec import UNSET, UnsetType
 from anew.client import Client, Draft, ErrorView, Filters, JobView
 from anew.client.views import read_job
 from anew.errors import NotFound
-from anew.jobs import ENDED, NewJob, State
+from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.carried import read_carried
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Rate, Throttle
-from anew.tasks.backend import JobError, JobInfo, Placed
+from anew.tasks.backend import JobError, JobInfo, Placed, ended_at
 from anew.tasks.remote_source import RemoteSource, breaker_row, key_of
 from anew.tasks.topics import path_of
 
@@ -120,7 +120,7 @@ class RemoteBackend:
         while True:
             page = self._client.page(filters, limit=CLEARED, after=after, last_errors=True)
             meant = [
-                job.id for job in page if job.state in wanted and (before is None or _ended_at(job) < before)
+                job.id for job in page if job.state in wanted and (before is None or ended_at(job) < before)
             ]
             if meant:
                 removed += self._client.delete_many(Filters(id=meant))
@@ -312,10 +312,3 @@ def _error(record: ErrorView) -> JobError:
         ended_at=record.failed_at,
         reason=str((record.decision or {}).get("reason", "")),
     )
-
-
-def _ended_at(view: JobView) -> int:
-    """Give when a job ended; one that has not ended is as old as its last time."""
-    if view.state not in ENDED:
-        return view.ready_at
-    return max(view.completed_at or 0, view.failed_at or 0) or view.ready_at

@@ -23,7 +23,7 @@ import msgspec
 from anew.backoff import policy_from_json
 from anew.client import Client, Filters, JobView, Page
 from anew.client.feed import PASSING, Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost, retry_wait_ms
-from anew.errors import AnewError, NotFound
+from anew.errors import AnewError, NotFound, TooLarge
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
@@ -190,8 +190,9 @@ class RemoteSource:
     def _report(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
         reports = [(run, _report_of(run)) for run in ended if not run.held]
         reports += [(run, _named(run, "released")) for run in given_back]
-        parts = _parts(reports)
-        for part in parts:
+        parts = deque(_parts(reports))
+        while parts:
+            part = parts.popleft()
             # From now on a job that comes again is a new attempt of it: the answer to a report may come later than the job.
             runs = {run.key: run for run, _ in part}
             known = [(stream, stream.forget(runs)) for stream in self._streams.values()]
@@ -211,6 +212,16 @@ class RemoteSource:
                 )
                 self._wait(error)
                 return
+            except TooLarge as error:
+                for stream, forgotten in known:
+                    stream.remember(forgotten)
+                if len(part) > 1:
+                    half = len(part) // 2
+                    parts.extendleft((part[half:], part[:half]))
+                else:
+                    ((run, report),) = part
+                    self._reported(run, report, {"error": str(error), "code": error.code}, None, done)
+                continue
             self._tries = 0
             origins = {key: (stream, at) for stream, forgotten in known for key, (_, at) in forgotten.items()}
             for (run, report), result in zip(part, msgspec.json.decode(answer)["results"], strict=True):
@@ -328,6 +339,7 @@ class RemoteSource:
             max_attempts=_most_attempts(job),
             task=self._tasks.get(job.type),
             ready_at=job.ready_at,
+            retention=None if job.retention is None else msgspec.json.encode(job.retention),
         )
 
 

@@ -10,11 +10,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from anew.errors import AnewError
+from anew.errors import AnewError, InvalidJob
 from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
+from anew.jobs.records import BACKTRACE_BYTES, MESSAGE_BYTES, cut_middle
+from anew.jobs.terms import retention_and_note
 from anew.tasks.arguments import write_result
 from anew.tasks.around import Running, Surrounding
 from anew.tasks.backend import BatchCounts
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("anew.tasks")
 
+START_S: Final = 60.0
+"""How long a process that runs handlers may take to start and to import its application: none of this is a handler's time."""
+
 HELD: Final = "the service that it calls is failing"
 RETRY: Final = "Retry"
 DISCARD: Final = "Discard"
@@ -39,6 +45,7 @@ SIGNALS: Final = frozenset({RETRY, DISCARD})
 """The types of failures that a handler has decided itself; those of errors have a module's name, but for the builtin ones."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Run:
     """A job that this worker holds.
 
@@ -48,66 +55,39 @@ class Run:
         job_id: Its public id.
         attempts: Failures reported before.
         task: What it is a call of; None if this application has no such task.
+        is_async: Its handler is an `async def`.
         ready_at: When it might run, epoch ms.
         carried: What its producer sent along; read only where something is around runs (`anew.tasks.around`).
         lane: What runs it.
         began_ns: When it began, by the performance counter; 0 before.
         outcome: How it has ended; None: well.
         result: What it has come to, as JSON, where that is kept.
+        retention: The job's own, as JSON; None if it has none.
         held: Its handler was not called, as the breaker of the service that it calls had opened.
     """
 
-    __slots__ = (
-        "attempts",
-        "began_ns",
-        "carried",
-        "ended_ns",
-        "held",
-        "job_id",
-        "key",
-        "lane",
-        "max_attempts",
-        "name",
-        "outcome",
-        "payload",
-        "queue",
-        "ready_at",
-        "result",
-        "task",
-        "token",
-    )
+    key: int
+    token: int
+    job_id: str
+    name: str
+    queue: str
+    payload: bytes
+    attempts: int
+    max_attempts: int | None
+    task: Task[Any, Any, Any] | None
+    ready_at: int = 0
+    carried: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    retention: bytes | None = None
+    lane: Lane | None = None
+    began_ns: int = 0
+    ended_ns: int = 0
+    outcome: Outcome | None = None
+    result: bytes | None = None
+    held: bool = False
+    is_async: bool = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        key: int,
-        token: int,
-        job_id: str,
-        name: str,
-        queue: str,
-        payload: bytes,
-        attempts: int,
-        max_attempts: int | None,
-        task: Task[Any, Any, Any] | None,
-        ready_at: int = 0,
-        carried: Mapping[str, str] = NOTHING,
-    ) -> None:
-        self.key = key
-        self.token = token
-        self.job_id = job_id
-        self.name = name
-        self.queue = queue
-        self.payload = payload
-        self.attempts = attempts
-        self.max_attempts = max_attempts
-        self.task = task
-        self.ready_at = ready_at
-        self.carried = carried
-        self.lane: Lane | None = None
-        self.began_ns = self.ended_ns = 0
-        self.outcome: Outcome | None = None
-        self.result: bytes | None = None
-        self.held = False
+    def __post_init__(self) -> None:
+        self.is_async = self.task is not None and self.task.is_async
 
     @property
     def took_ms(self) -> float:
@@ -249,9 +229,25 @@ class Runner:
         )
 
     def succeed(self, run: Run, value: Any) -> None:
-        """Note that a run has ended well."""
-        if value is not None and run.task is not None and run.task.options.keep_ms:
-            run.result = write_result(value)
+        """Note that a run has ended well.
+
+        Raises:
+            InvalidJob: Its task keeps results, and this one cannot be written.
+        """
+        if value is not None and run.task is not None:
+            if run.task.options.keep_ms:
+                run.result = write_result(value)
+            elif run.retention is not None and retention_and_note(run.retention)[0].completed_ms:
+                try:
+                    run.result = write_result(value)
+                except InvalidJob as error:  # whoever had the job kept may not have asked for the result
+                    log.warning(
+                        "%s %s: %s",
+                        run.name,
+                        run.job_id,
+                        error,
+                        extra={"job_id": run.job_id, "task": run.name},
+                    )
         run.end(None)
 
     def fail(self, run: Run, context: Context, error: BaseException) -> None:
@@ -276,13 +272,7 @@ class Runner:
             most = MOST_LIMITED if downstream is None else downstream.most
             return Snoozed(ready_at=asked.at, reason=text_of(error), outcome="rate_limited", most=most)
         failure = failed_with(error, retry_at=None if asked is None else asked.at)
-        if run.task is None:
-            return failure
-        try:
-            return run.task.options.retries.about(failure, error, context)
-        except (Exception, SystemExit):
-            log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
-            return failure
+        return _by_policy(run, failure, error, lambda _: context)
 
 
 class _one_process:
@@ -395,7 +385,7 @@ def failed_with(error: BaseException, *, retry_at: int | None = None) -> Failed:
     return Failed(
         message=text_of(error),
         error_type=text_of(name),
-        backtrace=text_of(_backtrace_of(error)),
+        backtrace=text_of(_backtrace_of(error), BACKTRACE_BYTES),
         retry_at=retry_at,
         limited=retry_at is not None,
     )
@@ -409,19 +399,29 @@ def _backtrace_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, begin or error.__traceback__))
 
 
-def text_of(said: object) -> str:
-    """Give a text that a store can hold, whatever stands for it: lone surrogates, as in names of files, become escapes."""
+def text_of(said: object, most_bytes: int = MESSAGE_BYTES) -> str:
+    """Give a text that a store can hold, whatever stands for it: lone surrogates, as in names of files, become escapes.
+
+    It is cut to what a store keeps: more of it would only travel there.
+    """
     try:
         text = str(said)
     except Exception:  # the `__str__` of somebody else's error
         return UNSAID
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return cut_middle(text.encode("utf-8", "backslashreplace").decode("utf-8"), most_bytes)
 
 
 def timed_out(run: Run, context_of: Callable[[Run], Context], timeout_ms: int) -> Outcome:
     """Give the outcome of a run that was stopped because it ran longer than it may; rules for TimeoutError hold."""
     error = TimeoutError(f"it ran longer than {timeout_ms / 1_000:g} s")
     failure = Failed(message=str(error), error_type="TimeoutError", outcome="timeout")
+    return _by_policy(run, failure, error, context_of)
+
+
+def _by_policy(
+    run: Run, failure: Failed, error: BaseException, context_of: Callable[[Run], Context]
+) -> Failed:
+    """Give a failure with what the rules and the function of its task say to it."""
     if run.task is None:
         return failure
     try:

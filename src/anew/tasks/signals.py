@@ -9,7 +9,11 @@ JobSignal
 
 from __future__ import annotations
 
-from anew.tasks.times import Wait, wait_ms
+from typing import Final
+
+from anew.tasks.times import Wait, wait_ms, whole
+
+MOST_SNOOZES: Final = (1 << 31) - 1
 
 
 class JobSignal(Exception):
@@ -43,13 +47,15 @@ class Snooze(JobSignal):
     Args:
         after: How long to wait: a number of seconds, a timedelta, or text such as ``"5m"``.
         reason: Why.
-        most: The most snoozes of the job; one more ends it as dead. None: no limit.
+        most: The most snoozes of the job, 0 or more; one more ends it as dead. None: no limit.
     """
 
     def __init__(self, after: Wait, reason: str = "", *, most: int | None = None) -> None:
         super().__init__(reason)
         self.after_ms = wait_ms(after, "after")
-        self.most = most
+        self.most = (
+            None if most is None else whole("most", most, 0, MOST_SNOOZES, "a number of snoozes, 0 or more")
+        )
 
 
 class Cancel(JobSignal):

@@ -264,15 +264,12 @@ class EmbeddedSource:
         if isinstance(answer, AnewError):
             raise answer
         assert isinstance(answer, list)
-        return [self._runs(taken) for taken in answer]
-
-    def _runs(self, taken: TakenJobs) -> list[Run]:
-        return self._runs_of(taken.rows, taken.token)
+        return [self._runs_of(taken.rows, taken.token) for taken in answer]
 
     def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
         write, find, carried = self._engine.ids.write, self._tasks.get, self._carried
         runs = []
-        for key, queue, name, _, ready_at, attempts, _, limit, policy, _, _, payload in rows:
+        for key, queue, name, _, ready_at, attempts, _, limit, policy, retention, _, payload in rows:
             holds = policy_of(policy, limit, self._engine.parts.defaults.policy)
             retries = None if holds is None else holds.retries
             runs.append(
@@ -288,6 +285,7 @@ class EmbeddedSource:
                     task=find(name),
                     ready_at=ready_at,
                     carried=carried.get(key, NOTHING),
+                    retention=retention,
                 )
             )
         return runs

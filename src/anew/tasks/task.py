@@ -7,33 +7,37 @@ import string
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from anew.backoff import Policy
-from anew.errors import InvalidInput
+from anew.errors import InvalidInput, InvalidPolicy
 from anew.jobs import NewJob, Retention
-from anew.jobs.codec import DEFAULT_PRIORITY, JobHooks, LimitKey, PushedJob, UniqueKey
+from anew.jobs.codec import DEFAULT_PRIORITY, OWN_QUEUE, JobHooks, LimitKey, PushedJob, UniqueKey
+from anew.jobs.limits import Rate
 from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
+from anew.tasks.batch import JobBatch
 from anew.tasks.downstream import Downstream, read_downstream
 from anew.tasks.policies import NO_POLICY, Retries, read_retries
-from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
+from anew.tasks.times import MOST_STARTS, Wait, instant_ms, parse_rate, wait_ms, whole
 from anew.units import refused
 
 if TYPE_CHECKING:
     from anew.tasks.app import Anew
-    from anew.tasks.batch import JobBatch
     from anew.tasks.handle import JobHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+OF_THE_WORKER: Final = frozenset({"timeout", "process", "downstream"})
+"""Options that a worker reads from the task: nothing of them is stored with a job."""
+
 MOST_PRIORITY: Final = 65_535
+MOST_ATTEMPTS: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,62 +150,22 @@ def policies_of(options: Options, default: Policy) -> dict[str, Policy]:
     return {name: policy for name, policy in found.items() if policy is not None}
 
 
-def read_options(
-    before: Options,
-    *,
-    queue: str | UnsetType = UNSET,
-    priority: int | UnsetType = UNSET,
-    policy: object = UNSET,
-    max_attempts: int | UnsetType | None = UNSET,
-    timeout: Wait | UnsetType | None = UNSET,
-    unique: bool | str | Unique | UnsetType | None = UNSET,
-    expires: Wait | UnsetType | None = UNSET,
-    keep_result: Wait | UnsetType | None = UNSET,
-    process: bool | UnsetType = UNSET,
-    at: datetime | UnsetType | None = UNSET,
-    delay: Wait | UnsetType | None = UNSET,
-    batch: JobBatch | UnsetType | None = UNSET,
-    downstream: str | Downstream | UnsetType | None = UNSET,
-    limit: Limit | UnsetType | None = UNSET,
-    **unknown: object,
-) -> Options:
+def read_options(before: Options, **given: Any) -> Options:
     """Give options with some changed.
+
+    Args:
+        before: What holds otherwise.
+        given: As people write them; see `_READERS`.
 
     Raises:
         InvalidInput: A value does not fit, or there is no such option; names it.
     """
-    for name in unknown:
-        raise _no_option(name)
     changes: dict[str, Any] = {}
-    if not isinstance(queue, UnsetType):
-        changes["queue"] = _queue(queue)
-    if not isinstance(priority, UnsetType):
-        if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MOST_PRIORITY:
-            raise refused("priority", priority, f"a number from 0 to {MOST_PRIORITY}, low first")
-        changes["priority"] = priority
-    if policy is not UNSET:
-        changes["retries"] = read_retries(policy)
-    if not isinstance(max_attempts, UnsetType):
-        if max_attempts is not None and (isinstance(max_attempts, bool) or not 1 <= max_attempts < 1 << 32):
-            raise refused("max_attempts", max_attempts, "a number of runs, 1 or more, the first included")
-        changes["max_attempts"] = max_attempts
-    for name, value in (("timeout", timeout), ("expires", expires), ("delay", delay)):
-        if not isinstance(value, UnsetType):
-            changes[f"{name}_ms"] = None if value is None else _positive(value, name)
-    if not isinstance(keep_result, UnsetType):
-        changes["keep_ms"] = 0 if keep_result is None else wait_ms(keep_result, "keep_result")
-    if not isinstance(unique, UnsetType):
-        changes["unique"] = _unique(unique)
-    if not isinstance(process, UnsetType):
-        changes["process"] = process
-    if not isinstance(at, UnsetType):
-        changes["at"] = None if at is None else instant_ms(at, "at")
-    if not isinstance(batch, UnsetType):
-        changes["batch"] = batch
-    if not isinstance(downstream, UnsetType):
-        changes["downstream"] = None if downstream is None else read_downstream(downstream)
-    if not isinstance(limit, UnsetType):
-        changes["limit"] = None if limit is None else _checked(limit)
+    for name, value in given.items():
+        if name not in _READERS:
+            raise _no_option(name)
+        field, read = _READERS[name]
+        changes[field] = read(value)
     if changes.get("at") is not None and changes.get("delay_ms") is not None:
         raise InvalidInput("at and delay: expected one of them, not both", field="at")
     return replace(before, **changes)
@@ -210,24 +174,43 @@ def read_options(
 def _no_option(name: str) -> InvalidInput:
     import difflib
 
-    kinds = inspect.signature(read_options).parameters.values()
-    known = [one.name for one in kinds if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, _READERS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return InvalidInput(f"{name}: is no option; expected some of {', '.join(known)}{hint}", field=name)
+    return InvalidInput(f"{name}: is no option; expected some of {', '.join(_READERS)}{hint}", field=name)
 
 
-def _queue(value: object) -> str:
+def _priority(value: object) -> int:
+    return whole("priority", value, 0, MOST_PRIORITY, f"a number from 0 to {MOST_PRIORITY}, low first")
+
+
+def _runs(value: object) -> int:
+    return whole("max_attempts", value, 1, MOST_ATTEMPTS, "a number of runs, 1 or more, the first included")
+
+
+def read_queue(value: object) -> str:
+    """Read the name of a queue, from whichever door its jobs come.
+
+    Raises:
+        InvalidInput: It is none, or that of the queue in which deliveries to webhooks wait.
+    """
+    if not isinstance(value, str) or not value:
+        raise refused("queue", value, "the name of a queue")
+    if value == OWN_QUEUE:
+        raise refused("queue", value, "the name of another queue: this one holds deliveries to webhooks")
+    return value
+
+
+def _queue_of_task(value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value.encode("utf-8", "surrogatepass")) <= 255:
         raise refused("queue", value, "a name of 1 to 255 bytes")
     if any(character in value for character in ",*?[]{}\\") or not value.isprintable():
         raise refused("queue", value, "a name without , * ? [ ] { } \\ and control characters")
-    return value
+    return read_queue(value)
 
 
 def _positive(value: Wait, name: str) -> int:
     ms = wait_ms(value, name)
-    if ms == 0 and name != "delay":
+    if ms == 0:
         raise refused(name, value, "a duration above 0, or None for no limit")
     return ms
 
@@ -246,19 +229,75 @@ def _unique(value: object) -> Unique | None:
     return unique
 
 
+def _process(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise refused("process", value, "True or False")
+    return value
+
+
+def read_batch(value: object, name: str = "batch") -> JobBatch:
+    """Read the batch that an option of this name is given.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if not isinstance(value, JobBatch):
+        raise refused(name, value, "what app.batch() gives: with app.batch(...) as batch")
+    return value
+
+
 def _checked(limit: object) -> Limit:
     if not isinstance(limit, Limit):
         raise refused("limit", limit, 'Limit("customer {customer_id}", concurrency=2)')
-    if limit.concurrency is None and limit.rate is None:
-        raise refused("limit", limit.key, "a concurrency, a rate, or both")
-    number = limit.concurrency
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-        raise refused("limit.concurrency", number, "a number of jobs, 1 or more")
-    if limit.rate is not None:
-        parse_rate(limit.rate, limit.burst)
-    elif limit.burst is not None:
-        raise refused("limit.burst", limit.burst, "a rate with it")
+    read_bounds(limit.key, limit.concurrency, limit.rate, limit.burst, least=1)
     return limit
+
+
+def read_bounds(
+    key: object, concurrency: int | None, rate: str | None, burst: int | None, *, least: int
+) -> Rate | None:
+    """Check what bounds the jobs of a key or of a queue; give its rate.
+
+    Args:
+        key: Whose jobs they are.
+        concurrency, rate, burst: As for `Limit`.
+        least: The smallest concurrency.
+
+    Raises:
+        InvalidInput: A value does not fit, or nothing is bounded.
+    """
+    if concurrency is None and rate is None:
+        raise refused("limit", key, 'a concurrency, a rate, or both, such as rate="100/m"')
+    if concurrency is not None:
+        whole("limit.concurrency", concurrency, least, MOST_STARTS, f"a number of jobs, {least} or more")
+    if rate is not None:
+        return parse_rate(rate, burst)
+    if burst is not None:
+        raise refused("limit.burst", burst, "a rate with it")
+    return None
+
+
+def _unless_none(read: Callable[[Any], Any], otherwise: Any = None) -> Callable[[Any], Any]:
+    return lambda value: otherwise if value is None else read(value)
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "queue": ("queue", _queue_of_task),
+    "priority": ("priority", _priority),
+    "policy": ("retries", read_retries),
+    "max_attempts": ("max_attempts", _unless_none(_runs)),
+    "timeout": ("timeout_ms", _unless_none(lambda value: _positive(value, "timeout"))),
+    "unique": ("unique", _unique),
+    "expires": ("expires_ms", _unless_none(lambda value: _positive(value, "expires"))),
+    "keep_result": ("keep_ms", _unless_none(lambda value: wait_ms(value, "keep_result"), otherwise=0)),
+    "process": ("process", _process),
+    "at": ("at", _unless_none(lambda value: instant_ms(value, "at"))),
+    "delay": ("delay_ms", _unless_none(lambda value: wait_ms(value, "delay"))),
+    "batch": ("batch", _unless_none(read_batch)),
+    "downstream": ("downstream", _unless_none(read_downstream)),
+    "limit": ("limit", _unless_none(_checked)),
+}
+"""Options as people write them: the field of `Options`, and what reads a value."""
 
 
 class Task(Generic[P, R, T]):
@@ -301,13 +340,23 @@ class Task(Generic[P, R, T]):
         """Give the task with other options for the jobs that are enqueued through it.
 
         Args:
-            changes: ``at`` (a datetime with its time zone), ``delay``, ``queue``, ``priority``, ``policy``, ``max_attempts``,
-                ``unique``, ``limit``, ``expires``, ``keep_result``, ``batch``; see `Anew.task`.
+            changes: ``at`` (a datetime with its time zone), ``delay``, ``queue``, ``priority``, ``policy`` (one that JSON can say),
+                ``max_attempts``, ``unique``, ``limit``, ``expires``, ``keep_result``, ``batch``; see `Anew.task`.
 
         Raises:
-            InvalidInput: A value does not fit.
+            InvalidInput: A value does not fit, or is the worker's business, which asks the task.
         """
-        return Submission(self, read_options(self.options, **changes))
+        for name in changes.keys() & OF_THE_WORKER:
+            raise InvalidInput(f"{name}: holds for all jobs of a task; expected it in @app.task", field=name)
+        options = read_options(self.options, **changes)
+        retries = options.retries
+        if "policy" in changes and (retries.rules is not None or retries.function is not None):
+            raise InvalidPolicy(
+                "policy: the worker asks rules by exception and functions of the task alone; expected them in @app.task, or here "
+                "a policy that JSON can say",
+                field="policy",
+            )
+        return Submission(self, options)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call; when this returns, the job is on the disk.

@@ -1,12 +1,15 @@
-"""Durations and instants as Python programs write them."""
+"""Durations, instants, rates and whole numbers as Python programs write them."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from anew.errors import InvalidInput
 from anew.jobs.limits import Rate, rate
 from anew.units import MAX_DURATION_MS, parse_duration_with_unit, refused
+
+MOST_STARTS: Final = (1 << 31) - 1
 
 Wait = float | str | timedelta
 """A duration: a number of seconds, text with its unit (``"90s"``, ``"1h30m"``), or a timedelta."""
@@ -29,6 +32,17 @@ def wait_ms(value: Wait, field: str) -> int:
     return -int(-round(seconds * 1_000, 6) // 1)
 
 
+def whole(field: str, value: object, low: int, high: int, expected: str) -> int:
+    """Give a whole number that lies between two bounds.
+
+    Raises:
+        InvalidInput: It does not, or is none: what JSON stores as 2.5 could not be read again.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise refused(field, value, expected)
+    return value
+
+
 _PERIODS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -41,6 +55,8 @@ def parse_rate(text: str, burst: int | None) -> Rate:
     count, _, period = text.partition("/") if isinstance(text, str) else ("", "", "")
     if not (count.strip().isascii() and count.strip().isdigit()) or not period.strip():
         raise refused("rate", text, 'a number and a period, such as "10/s", "100/m" or "5/30s"')
+    if burst is not None:
+        whole("burst", burst, 1, MOST_STARTS, f"a whole number from 1 to {MOST_STARTS}")
     per_ms = _PERIODS.get(period.strip()) or parse_duration_with_unit(period.strip(), "rate")
     return rate(int(count), per_ms, burst)
 

@@ -290,35 +290,18 @@ class Topic:
 
 
 def subscribe(
-    app: Anew,
-    topic: str,
-    url: str | None,
-    *,
-    queue: str | None,
-    filter: Mapping[str, Any] | None,
-    policy: Mapping[str, Any] | None,
-    name: str,
-    secret: str | None,
-    signing: Literal["hmac", "ed25519"],
-    handshake: Literal["token", "cloudevents"] | None,
-    ttl: Wait | None,
-    dead_letter_queue: str | None,
+    app: Anew, topic: str, url: str | None, *, queue: str | None, ttl: Wait | None, **members: Any
 ) -> Subscription:
-    """Subscribe; see `Anew.subscribe`."""
+    """Subscribe; see `Anew.subscribe`.
+
+    Args:
+        app, topic, url, queue, ttl: See there.
+        members: Of the request, as they are.
+    """
     if (url is None) == (queue is None):
         raise InvalidInput("url, queue: expected one of the two", field="url")
     endpoint = {"type": "webhook", "url": url} if queue is None else {"type": "queue", "queue": queue}
-    body = {
-        "endpoint": endpoint,
-        "filter": filter,
-        "delivery_policy": policy,
-        "handshake": handshake,
-        "signing": signing,
-        "secret": secret,
-        "name": name,
-        "ttl": None if ttl is None else _seconds(ttl, "ttl"),
-        "dead_letter_queue": dead_letter_queue,
-    }
+    body = members | {"endpoint": endpoint, "ttl": None if ttl is None else _seconds(ttl, "ttl")}
     return _subscription(app, app.backend.subscribe(topic, _json(body)))
 
 

@@ -27,7 +27,8 @@ from anew.tasks.lanes import Lane
 from anew.tasks.outbox import Drainer
 from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import SettledJob, Want
-from anew.tasks.times import Wait, wait_ms
+from anew.tasks.task import read_queue
+from anew.tasks.times import Wait, wait_ms, whole
 from anew.units import MINUTE_MS, counted, parse_size, refused
 
 log = logging.getLogger("anew.tasks")
@@ -41,6 +42,8 @@ IDLE_S: Final = 0.05
 BUSY_S: Final = 0.01
 
 MOST_CONCURRENT: Final = 1_000
+MOST_COROUTINES: Final = 100_000
+MOST_RUNS: Final = (1 << 63) - 1
 MOST_ABANDONED: Final = 50
 """Threads whose runs were given up and go on: a worker with more of them stops, so that its supervisor starts a fresh one."""
 
@@ -60,7 +63,8 @@ class Worker:
 
     Args:
         app: Its tasks are known here; jobs of others go back, to be taken later, perhaps by a worker that knows them.
-        queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own.
+        queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own, so many of each kind; a
+            single one has `coroutines` of its `async def` handlers.
         concurrency: Runs at one time, of plain functions and processes, of all queues together.
         coroutines: The same of `async def` handlers.
         drain: How long runs may go on once the worker is stopped; then their jobs are given back, uncounted.
@@ -71,7 +75,8 @@ class Worker:
         outboxes: Files with an `Outbox`, from which jobs come into the queue while it runs.
 
     Attributes:
-        done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
+        done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``,
+            ``interrupted``, ``lost``.
         open_breakers: By key: the breakers that were not closed at the last look, each with the key of the job that probes, or 0.
         stopped_by: The signal that has stopped it; None: none has.
         is_quiet: Whether it takes nothing more; see `be_quiet`.
@@ -99,6 +104,11 @@ class Worker:
         self.done = dict.fromkeys(
             ("succeeded", "failed", "discarded", "snoozed", "cancelled", "interrupted", "lost"), 0
         )
+        shares = _shares(queues, concurrency)
+        whole("coroutines", coroutines, 1, MOST_COROUTINES, f"a number from 1 to {MOST_COROUTINES}")
+        for field, number in (("most_jobs", most_jobs), ("process_jobs", process_jobs)):
+            if number is not None:
+                whole(field, number, 1, MOST_RUNS, "a number of runs, 1 or more, or None for no limit")
         self._drain_s = wait_ms(drain, "drain") / 1_000
         self._burst = burst
         self._most_jobs = most_jobs
@@ -118,7 +128,6 @@ class Worker:
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
         self._has_given_up = False
         self._drainer = Drainer(app, outboxes)
-        shares = _shares(queues, concurrency)
         self._lanes = [
             Lane(names, number, coroutines if names is None or len(shares) == 1 else number, self)
             for names, number in shares
@@ -583,12 +592,13 @@ def _shares(
 ) -> list[tuple[tuple[str, ...] | None, int]]:
     if isinstance(queues, str):
         raise refused("queues", queues, "a list of names, or a dict of names and numbers")
-    numbers = [*queues.values()] if isinstance(queues, Mapping) else [concurrency]
+    for name in queues:
+        read_queue(name)
+    numbers = [*queues.values()] if queues and isinstance(queues, Mapping) else [concurrency]
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_CONCURRENT:
-            raise refused("concurrency", number, f"a number from 1 to {MOST_CONCURRENT}")
+        whole("concurrency", number, 1, MOST_CONCURRENT, f"a number from 1 to {MOST_CONCURRENT}")
     if sum(numbers) > MOST_CONCURRENT:
         raise InvalidInput(f"queues: expected at most {MOST_CONCURRENT} runs in all", field="queues")
-    if isinstance(queues, Mapping):
+    if queues and isinstance(queues, Mapping):
         return [((name,), number) for name, number in queues.items()]
     return [(tuple(queues) or None, concurrency)]

@@ -112,6 +112,31 @@ def test_a_task_in_a_module_that_nobody_imports_is_found_by_its_path(project: Pr
     )
 
 
+@pytest.mark.parametrize("tasks", ["", "from anew.django import app\n@app.task\ndef own() -> None: ...\n"])
+def test_such_a_task_is_found_also_where_the_worker_knows_no_task_of_djangos(
+    project: Project, tasks: str
+) -> None:
+    (project.folder / "shop" / "tasks.py").write_text(tasks)
+    job_id = project.python("from shop.hidden import found_by_its_path as f; answer = f.enqueue().id")
+    project.manage("anew_worker", "--burst")
+    found = project.python(
+        f"from shop.hidden import found_by_its_path as f; answer = str(f.get_result({job_id!r}).status)"
+    )
+    assert found == "SUCCESSFUL"
+
+
+def test_a_job_whose_type_cannot_be_imported_waits_and_holds_up_no_other(project: Project) -> None:
+    (project.folder / "shop" / "broken.py").write_text("1 / 0\n")
+    ids = project.python(
+        "names = ['.x', '..', 'shop.broken.task', 'nowhere.task']\n"
+        "answer = [app.task(name=name)(lambda: None).enqueue().id for name in names] + [flaky.enqueue(0).id]"
+    )
+    project.manage("anew_worker", "--burst")
+    assert project.python(f"answer = [app.job(one).status() for one in {ids}]") == ["scheduled"] * 4 + [
+        "completed"
+    ]
+
+
 def test_djangos_signals_are_sent(project: Project) -> None:
     (project.folder / "shop" / "apps.py").write_text(
         "from django.apps import AppConfig\n"

@@ -52,7 +52,7 @@ def test_a_subscription_is_set_up_breaks_is_repaired_and_gets_what_it_has_missed
             address, "publish", "orders", "--type", "order.paid", "--data", '{"id": 1}', "--attr", "region=eu"
         )
         until(lambda: [one["status"] for one in deliveries(address)] == ["delivered"])
-        anew(address, "publish", "orders", "--type", "order.paid", "--data", '{"id": 2}')
+        anew(address, "publish", "orders", "--type", "order.paid", "--data", "@/dev/stdin", stdin='{"id": 2}')
         until(lambda: deliveries(address, "--status", "dead"))
         (dead,) = deliveries(address, "--status", "dead", "--topic", "orders", "--since", "1h")
         assert (dead["dead_reason"], dead["attempts"]) == ("exhausted", 2)
@@ -132,6 +132,7 @@ def test_a_subscription_leads_to_the_lab(address: Address) -> None:
         (("publish", "orders", "--type", "a"), 0, "anew sub list orders"),
         (("publish", "$events", "--type", "a"), 2, "expected a topic of your own"),
         (("publish", "orders", "--type", "a", "--data", "{"), 2, "--data: expected JSON"),
+        (("publish", "orders", "--type", "a", "--data", "-"), 2, "--data: expected JSON"),
         (("publish", "orders", "--type", "a", "--attr", "x"), 2, "expected NAME=VALUE"),
         (("delivery", "redeliver"), 2, "expected either one id, or --all-dead"),
         (("topic", "set", "orders", "--policy", '{"retry": {"jitter": 2}}'), 2, "/retry/jitter"),

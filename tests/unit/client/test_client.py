@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,37 @@ NOBODY = "http://127.0.0.1:9"
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(InvalidConfig, match="url: "):
         Client(url)
+
+
+@pytest.mark.parametrize("token", ["secret\n", "sec ret", "secrét"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(
+        InvalidConfig, match="token: the value is not valid; expected visible ASCII"
+    ) as caught:
+        Client(NOBODY, token=token)
+    assert "sec" not in str(caught.value)
+
+
+def test_an_error_shows_no_password_of_the_address() -> None:
+    with pytest.raises(Unreachable, match=r"no server at http://127\.0\.0\.1:9/anew ") as caught:
+        Client("http://ada:secret@127.0.0.1:9/anew/").health()
+    assert "secret" not in str(caught.value)
+
+
+def test_what_http_cannot_carry_is_refused_before_anything_is_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        client = Client(url, timeout="5s")
+        with pytest.raises(InvalidInput, match=r"the request cannot be written: .*/v1/jobs a"):
+            client.request("GET", "/v1/jobs a")
+        with pytest.raises(InvalidInput, match=r"the request cannot be written: .*header"):
+            client.take(worker_id="a\r\nb")
+
+
+@pytest.mark.parametrize("queue", [5, None])
+def test_a_name_that_is_none_is_refused_by_its_field(queue: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"queue: .* is not valid; expected text"):
+        Filters(queue=queue)
 
 
 @pytest.mark.parametrize("nothing", ["0s", timedelta(0)])

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from anew import Anew, Snooze, ctx
+from anew.errors import AnewError
 
 app = Anew(":memory:")
 
@@ -85,6 +86,16 @@ def fork(code: int) -> int:
 def batch_total() -> int:
     """Ask for the batch; -1: there is none."""
     return -1 if ctx.batch is None else ctx.batch.total
+
+
+@app.task(process=True, keep_result="1h")
+def say_progress(percent: int | float) -> str:
+    """Say how far it has come; give what comes of that."""
+    try:
+        ctx.progress(percent)  # type: ignore[arg-type]
+    except AnewError as error:
+        return str(error)
+    return "heard"
 
 
 @app.task(keep_result="1h")

@@ -69,6 +69,21 @@ def test_plain_functions_and_coroutines_run_and_their_results_are_kept(app: Anew
     assert two.result() == noon + timedelta(hours=1)
 
 
+def test_a_result_is_kept_where_the_job_alone_asks_for_it(
+    app: Anew, caplog: pytest.LogCaptureFixture
+) -> None:
+    give = app.task(name="give")(lambda value: {1, 2} if value == "set" else object() if value else None)
+    kept, nothing, unwritable = (
+        give.using(keep_result="1h").enqueue(value) for value in ("set", "", "object")
+    )
+    assert work(app) == {"succeeded": 3}
+    assert kept.result() == [1, 2]
+    assert nothing.result() is unwritable.result() is None
+    assert [record.message for record in caplog.records if "result" in record.message] == [
+        f"give {unwritable.id}: the result cannot be written: object is no such type"
+    ]
+
+
 def test_a_job_that_is_not_kept_is_gone_when_it_has_succeeded(app: Anew) -> None:
     @app.task
     def nothing() -> None: ...
@@ -107,9 +122,13 @@ def test_two_tasks_of_one_name_are_refused(app: Anew) -> None:
     [
         ({"priority": 65_536}, "priority: 65536 is not valid; expected a number from 0 to 65535"),
         ({"max_attempts": 0}, "max_attempts: 0 is not valid"),
+        ({"max_attempts": 2.5}, "max_attempts: 2.5 is not valid; expected a number of runs, 1 or more"),
+        ({"max_attempts": "3"}, 'max_attempts: "3" is not valid'),
+        ({"process": "no"}, 'process: "no" is not valid; expected True or False'),
         ({"timeout": 0}, "timeout: 0 is not valid; expected a duration above 0"),
         ({"timeout": -1}, "timeout: -1 is not valid"),
         ({"queue": "a,b"}, 'queue: "a,b" is not valid'),
+        ({"queue": "$deliveries"}, 'queue: "$deliveries" is not valid; expected the name of another queue'),
         ({"limit": "customer"}, 'limit: "customer" is not valid; expected Limit('),
         ({"limit": Limit("a")}, 'limit: "a" is not valid; expected a concurrency, a rate, or both'),
         (
@@ -117,6 +136,7 @@ def test_two_tasks_of_one_name_are_refused(app: Anew) -> None:
             "limit.concurrency: 0 is not valid; expected a number of jobs, 1",
         ),
         ({"limit": Limit("a", rate="often")}, 'rate: "often" is not valid'),
+        ({"limit": Limit("a", rate="1/s", burst=1.5)}, "burst: 1.5 is not valid; expected a whole number"),  # type: ignore[arg-type]
         (
             {"limit": Limit("a", concurrency=1, burst=2)},
             "limit.burst: 2 is not valid; expected a rate with it",
@@ -150,10 +170,92 @@ def test_a_limit_of_a_queue_without_a_bound_is_refused_in_the_words_of_the_call(
         app.limit("mail")
 
 
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"concurrency": 2.5}, "limit.concurrency: 2.5 is not valid; expected a number of jobs, 0 or more"),
+        ({"concurrency": True}, "limit.concurrency: true is not valid"),
+        ({"concurrency": 2, "burst": 5}, "limit.burst: 5 is not valid; expected a rate with it"),
+        ({"rate": "10/s", "burst": 2.5}, "burst: 2.5 is not valid; expected a whole number"),
+    ],
+)
+def test_a_limit_of_a_queue_that_no_process_could_read_again_is_refused(
+    tmp_path: Path, bounds: dict[str, Any], words: str
+) -> None:
+    with Anew(tmp_path / "jobs.db") as app, pytest.raises(InvalidInput) as caught:
+        app.limit("mail", **bounds)
+    assert words in str(caught.value)
+    with Anew(tmp_path / "jobs.db") as app:
+        app.limit("mail", concurrency=0)
+        assert app.counts()["ready"] == 0
+
+
+@pytest.mark.parametrize("queue", ["", None, 5, "$deliveries"])
+def test_a_queue_without_a_name_and_that_of_deliveries_are_refused(app: Anew, queue: Any) -> None:
+    for call in (app.pause, app.resume, app.unlimit, lambda name: app.worker(queues=[name])):
+        with pytest.raises(InvalidInput, match=r"queue: .* is not valid; expected the name of a"):
+            call(queue)
+
+
+def test_a_batch_takes_calls_and_batches_alone(app: Anew) -> None:
+    task = app.task(name="t")(lambda: None)
+    for given, words in (
+        ({"on_success": task}, "on_success: <task t> is not valid; expected a call of a task"),
+        ({"on_complete": task.call(), "parent": 7}, "parent: 7 is not valid; expected what app.batch"),
+    ):
+        with pytest.raises(InvalidInput, match=words), app.batch(**given):
+            pass
+    with pytest.raises(InvalidInput, match=r"batch: 7 is not valid; expected what app\.batch"):
+        task.using(batch=7)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"timeout": 5},
+        {"process": True},
+        {"downstream": "stripe"},
+        {"policy": {ValueError: None}},
+        {"policy": lambda attempt, exception: 10},
+    ],
+)
+def test_what_a_worker_asks_the_task_for_cannot_be_changed_for_a_job(
+    app: Anew, changes: dict[str, Any]
+) -> None:
+    task = app.task(name="t")(lambda: None)
+    with pytest.raises(InvalidInput, match=f"{next(iter(changes))}: .*expected (it|them) in @app.task"):
+        task.using(**changes)
+
+
+def test_a_worker_with_values_that_do_not_fit_is_refused(app: Anew) -> None:
+    for options, words in (
+        ({"coroutines": 0}, "coroutines: 0 is not valid; expected a number from 1 to 100000"),
+        ({"most_jobs": 0}, "most_jobs: 0 is not valid; expected a number of runs, 1 or more"),
+        ({"process_jobs": "5"}, 'process_jobs: "5" is not valid'),
+        ({"outboxes": "shop.db"}, 'outboxes: "shop.db" is not valid; expected a list of files'),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            app.worker(**options)
+
+
+def test_an_empty_dict_of_queues_means_all_of_them(app: Anew) -> None:
+    app.task(name="t")(lambda: None).enqueue()
+    assert work(app, queues={}) == {"succeeded": 1}
+
+
 def test_a_store_of_another_kind_is_refused_at_once_and_its_password_not_shown() -> None:
     with pytest.raises(InvalidInput, match="store: redis://… is not valid; expected a file") as caught:
         Anew("redis://:secret@localhost")
     assert "secret" not in str(caught.value)
+
+
+def test_the_token_of_a_server_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    monkeypatch.setenv("ANEW_TOKEN", f"@{tmp_path / 'token'}")
+    seen: list[Any] = []
+    monkeypatch.setattr("anew.tasks.remote.Client", lambda url, *, token, retry: seen.append((url, token)))
+    assert Anew("http://127.0.0.1:9").backend is not None
+    assert seen == [("http://127.0.0.1:9", "secret")]
 
 
 def test_a_time_without_its_zone_is_refused(app: Anew) -> None:
@@ -315,6 +417,19 @@ def test_a_snoozed_job_burns_no_attempt(app: Anew) -> None:
     poll.enqueue()
     assert work(app) == {"snoozed": 3, "succeeded": 1}
     assert runs == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("most", ["3", 2.5, -1])
+def test_a_number_of_snoozes_that_is_none_fails_its_run_and_the_worker_goes_on(app: Anew, most: Any) -> None:
+    @app.task(max_attempts=1)
+    def later() -> None:
+        raise Snooze(1, most=most)
+
+    handle = later.enqueue()
+    assert work(app) == {"discarded": 1}
+    info = handle.info()
+    assert info is not None
+    assert "most: " in info.errors[0].message
 
 
 def test_so_many_snoozes_and_no_more(app: Anew) -> None:
@@ -754,6 +869,11 @@ def test_removing_what_has_ended_before_a_time(app: Anew) -> None:
 
 
 # -- many at once
+
+
+def test_two_times_before_which_jobs_have_ended_are_refused(app: Anew) -> None:
+    with pytest.raises(InvalidInput, match="older_than and before: expected one of them"):
+        app.clear("dead", older_than=FAR, before=datetime.now(UTC))
 
 
 def test_many_calls_are_stored_all_or_none(app: Anew) -> None:

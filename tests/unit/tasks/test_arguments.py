@@ -282,3 +282,12 @@ def test_a_result_that_json_would_make_null_of_is_refused(value: object) -> None
 
 def test_a_result_that_has_a_null_of_its_own_is_kept() -> None:
     assert write_result({"a": None, "b": "null"}) == b'{"a":null,"b":"null"}'
+
+
+def test_a_result_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anew.tasks.arguments.MOST_RESULT_BYTES", 10)
+    assert write_result("x" * 8) == b'"xxxxxxxx"'
+    with pytest.raises(
+        InvalidJob, match="the result cannot be written: it comes to 11 bytes; expected at most 10"
+    ):
+        write_result("x" * 9)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,13 @@ def event(number: int) -> Event:
     return Event(name="enqueued", job_id=str(number), task="t", queue="default")
 
 
-def test_a_hook_that_raises_is_logged_and_the_others_are_called(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("hook", [lambda one: 1 // 0, lambda one: sys.exit(1)])
+def test_a_hook_that_raises_is_logged_and_the_others_are_called(
+    caplog: pytest.LogCaptureFixture, hook: Callable[[Event], object]
+) -> None:
     heard: list[str] = []
     hooks = Events()
-    hooks.add(lambda one: 1 // 0, ["enqueued"])
+    hooks.add(hook, ["enqueued"])
     hooks.add(lambda one: heard.append(one.job_id), ["enqueued"])
     hooks.emit(event(1))
     hooks.emit(event(2))

@@ -183,6 +183,59 @@ def test_coroutines_that_were_given_up_leave_their_places_to_others(app: Anew) -
     lane.close()
 
 
+def test_a_coroutine_that_is_given_up_before_its_turn_is_given_back_and_never_begins(app: Anew) -> None:
+    gate = threading.Event()
+
+    @app.task
+    async def block() -> None:
+        gate.wait(WAIT_S)
+
+    lane, boss = lane_of(app, 2)
+    lane.add([run_of(block, key=1), run_of(block, key=2)])
+    first = boss.began.get(timeout=WAIT_S)
+    given_up = [*lane.unbegun(), *lane.abandon_all()]
+    assert first.key == 1
+    assert sorted(run.key for run in given_up) == [1, 2]
+    gate.set()
+    lane.close()
+    assert boss.began.empty()
+    assert boss.over.empty()
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_no_more_is_taken_than_may_run_of_a_kind_that_was_not_known_at_first(
+    app: Anew, is_async: bool
+) -> None:
+    gate = threading.Event()
+
+    async def wait_in_loop() -> None:
+        await asyncio.to_thread(gate.wait, WAIT_S)
+
+    def wait() -> None:
+        gate.wait(WAIT_S)
+
+    first, second = (wait, wait_in_loop) if is_async else (wait_in_loop, wait)
+    app.task(name="first")(first)
+    lane, _ = lane_of(app, 2)
+    later = app.task(name="later")(second)
+    for key in range(5):
+        lane.add([run_of(later, key=10 * key + more) for more in range(lane.want().limit)])
+    assert lane.held == 2
+    gate.set()
+    lane.close()
+
+
+def test_a_process_has_time_to_start_before_its_run_is_given_up(app: Anew) -> None:
+    task = app.task(name="apart", timeout="1s", process=True)(lambda: None)
+    lane, _ = lane_of(app, 1)
+    run = run_of(task)
+    run.began_ns = later(0)  # the thread has it, and its process still imports the application
+    lane.open.add(run)
+    assert lane.overdue(later(60)) == []
+    ((given_up, timeout_ms),) = lane.overdue(later(70))
+    assert (given_up.key, timeout_ms) == (run.key, 1_000)
+
+
 def test_only_threads_that_still_hang_count_against_a_worker(
     app: Anew, monkeypatch: pytest.MonkeyPatch
 ) -> None:

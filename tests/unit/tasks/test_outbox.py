@@ -16,7 +16,7 @@ import pytest
 
 from anew import Anew, Limit
 from anew.errors import Conflict, InvalidInput, InvalidJob, NotFound, NotSupported
-from anew.tasks.outbox import CHUNK
+from anew.tasks.outbox import CHUNK, Drainer
 
 SHOP = """
 import os, signal, sys
@@ -183,6 +183,25 @@ def test_a_row_that_is_no_job_stays_and_holds_up_no_other(
             app.outbox(shop).enqueue(ship, order)
     assert app.drain_outbox(tmp_path / "shop.db") == CHUNK + 1
     assert (rows(shop), app.counts()["ready"]) == (1, CHUNK + 1)
+
+
+def test_a_worker_tells_the_log_once_of_a_row_that_is_no_job(
+    app: Anew, shop: sqlite3.Connection, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with shop:
+        shop.execute("INSERT INTO anew_outbox (id, job) VALUES ('x', '{')")
+    drainer = Drainer(app, [tmp_path / "shop.db"])
+    for _ in range(3):
+        drainer.drain()
+    assert [record.message for record in caplog.records] == ["a row of an outbox is no job"]
+
+
+def test_an_outbox_where_no_file_can_be_holds_up_no_worker(
+    app: Anew, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    app.run_worker(burst=True, outboxes=[tmp_path / "file" / "shop.db"])
+    assert "an outbox cannot be drained" in [record.message for record in caplog.records]
 
 
 def test_the_queues_own_file_is_refused(app: Anew, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from anew.clock import ManualClock
+from anew.errors import StoreBusy
 from anew.tasks.around import Running
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.opening import open_engine
@@ -135,6 +136,24 @@ def test_a_handler_in_a_process_asks_for_its_batch() -> None:
     alone = processing.batch_total.enqueue()
     assert work() == {"succeeded": 4}
     assert [one.result() for one in (*members, alone)] == [2, 2, -1]
+
+
+def test_a_handler_in_a_process_hears_that_its_progress_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreBusy("another program is writing")
+
+    told = processing.say_progress.enqueue(50)
+    assert work() == {"succeeded": 1}
+    assert told.result() == "heard"
+    monkeypatch.setattr("anew.tasks.source.EmbeddedSource.progress", refuse)
+    refused, spoilt = processing.say_progress.enqueue(50), processing.say_progress.enqueue(50.5)
+    beside = processing.where.enqueue()
+    assert work() == {"succeeded": 3}
+    assert refused.result() == "another program is writing"
+    assert spoilt.result() == "percent: 50.5 is not valid; expected a whole number from 0 to 100, or None"
+    assert not is_there(beside.result()), "no process is left behind"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -71,10 +71,21 @@ def subscription_path(api: Api, text: str, more: str = "") -> str:
 
 def read_json(text: str, what: str) -> Any:
     """Read what an option holds or names; errors name it as `what`."""
+    return msgspec.json.decode(json_text(text, what))
+
+
+def json_text(text: str, what: str) -> bytes:
+    """Give the JSON that an option holds or names, as it stands there: stdin and pipes can be read once.
+
+    Raises:
+        InvalidInput: It is none; the message names it as `what`.
+    """
+    content = given_text(text, 1 << 20)
     try:
-        return msgspec.json.decode(given_text(text, 1 << 20))
-    except msgspec.DecodeError as error:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{what}: expected JSON, a file as @file, or -: {error}", field=what) from error
+    return content
 
 
 def read_since(text: str | None, name: str) -> str | None:

@@ -10,11 +10,12 @@ import msgspec
 
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, show_json, show_table
-from anew.cli.remote import ClientSession, confirm, given_text, remote
+from anew.cli.remote import ClientSession, confirm, remote
 from anew.cli.topics.api import (
     POLICY_HELP,
     Api,
     given,
+    json_text,
     read_json,
     read_seconds,
     show_done,
@@ -177,12 +178,11 @@ def publish(
     """
     body = given(
         type=type_,
-        data=msgspec.Raw(given_text(data)),
+        data=msgspec.Raw(json_text(data, "--data")),
         attributes=dict(map(_attribute, attributes)) or None,
         delay=read_seconds(delay, "delay"),
         ttl=read_seconds(ttl, "ttl"),
     )
-    read_json(data, "--data") if data != "-" else None
     shown = Api(session).call("POST", topic_path(topic_name) + "/messages", body)
     if session.as_json:
         show_json(shown)

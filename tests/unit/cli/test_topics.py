@@ -1,0 +1,28 @@
+"""What the commands of topics read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from anew.cli.topics.api import json_text
+from anew.errors import InvalidInput
+
+
+def test_json_is_given_as_it_stands_and_a_pipe_is_read_once(tmp_path: Path) -> None:
+    assert json_text('{"a":  1}', "--data") == b'{"a":  1}'
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("[1]",))
+    writer.start()
+    assert json_text(f"@{pipe}", "--data") == b"[1]"
+    writer.join(20)
+
+
+@pytest.mark.parametrize("text", ["{", "", "\udcff", "[" * 100_000])
+def test_what_is_no_json_is_refused_by_the_options_name(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--data: expected JSON, a file as @file, or -"):
+        json_text(text, "--data")
