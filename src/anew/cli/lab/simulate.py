@@ -130,7 +130,7 @@ def _show_retries(outcome: Outcome, rows: int) -> None:
 
 def _show_load(outcome: Outcome, scenario: Scenario) -> None:
     """Draw the load as lines of text, and what a limited downstream did."""
-    from anew.lab.charts.tallies import sparkline
+    from anew.lab.charts.terminal import sparkline
 
     down = outcome.downstream
     rows: list[tuple[str, Sequence[int]]] = [("calls", outcome.load.counts)]

@@ -17,25 +17,23 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from anew.lab.charts.axes import (
     Scale,
-    count_label,
-    count_scale,
-    count_ticks,
-    mean_label,
-    retry_ticks,
-)
-from anew.lab.charts.colours import policy_colour, retry_colours
-from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel, Picture
-from anew.lab.charts.scales import (
     Tick,
     band_name,
     band_scale,
+    count_label,
+    count_scale,
+    count_ticks,
     herd_scale,
     load_scale,
     log_of,
+    mean_label,
     outage_mark,
+    retry_ticks,
     time_ticks,
     with_outage,
 )
+from anew.lab.charts.colours import policy_colour, retry_colours
+from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel, Picture
 
 _DASHES: tuple[Any, ...] = (
     "-",
