@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff import Policy
+from anew.lab.charts.data import shown_retries
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.charts.loads import Seconds, seconds
 from anew.lab.rhythm import in_order
@@ -17,7 +18,7 @@ from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import Wave, as_wave
 from anew.units import format_duration
-from anew.web.herds import Herd, retries_shown
+from anew.web.herds import Herd
 from anew.web.state import SCENARIO, UNTIL
 from anew.web.words import Row, busiest
 
@@ -108,8 +109,8 @@ def scene(herd: Herd, scenario: Scenario) -> Scene:
     """
     policy = herd.policy
     if scenario.success == 0 and policy.retries is None:
-        policy = policy.with_limit(retries_shown(policy))
-    few = scenario.coupled or scenario.jobs * retries_shown(policy) <= _KEPT_CALLS
+        policy = policy.with_limit(shown_retries(policy))
+    few = scenario.coupled or scenario.jobs * shown_retries(policy) <= _KEPT_CALLS
     return replace((_kept if few else _played)(policy, scenario), key=herd.key, label=herd.label)
 
 

@@ -15,7 +15,7 @@ from anew.cli.output import coloured, show_json
 from anew.cli.values import given_policy
 from anew.errors import InvalidInput
 from anew.lab.charts.classics import herd, zaqar
-from anew.lab.charts.compose import JOBS, KINDS, compose
+from anew.lab.charts.data import JOBS, KINDS, compose
 from anew.lab.charts.link import beyond_page, link
 from anew.units import parse_duration_with_unit
 

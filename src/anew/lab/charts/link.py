@@ -11,7 +11,7 @@ import msgspec
 from anew.backoff import Policy
 from anew.backoff.kinds import Duration, Integer, Kind
 from anew.errors import InvalidInput
-from anew.lab.charts.bounds import MOST_RETRIES, shown_retries
+from anew.lab.charts.data import MOST_RETRIES, shown_retries
 from anew.lab.simulation.scenario import MAX_SEED, PAGE_JOBS
 
 LETTERS: Final = "abcd"

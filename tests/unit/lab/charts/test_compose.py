@@ -8,7 +8,7 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.compose import KINDS, compose
+from anew.lab.charts.data import KINDS, compose
 from anew.lab.charts.figures import figure
 from anew.lab.charts.pictures import Load
 from anew.lab.charts.terminal import draw

@@ -16,8 +16,7 @@ from anew.errors import NotSupported
 from anew.lab.charts import figures
 from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.colours import policy_colour
-from anew.lab.charts.compose import compose
-from anew.lab.charts.data import curve_band, dots, heat, histogram
+from anew.lab.charts.data import compose, curve_band, dots, heat, histogram
 from anew.lab.charts.figures import figure
 from anew.lab.charts.loads import edges
 from anew.lab.charts.pictures import Load, LoadLine, Picture

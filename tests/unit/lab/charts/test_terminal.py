@@ -9,8 +9,7 @@ import pytest
 from anew.backoff import Policy, preset
 from anew.lab.charts.axes import uses_log
 from anew.lab.charts.classics import herd, zaqar
-from anew.lab.charts.compose import compose
-from anew.lab.charts.data import curve_band, dots, heat, histogram, load_of
+from anew.lab.charts.data import compose, curve_band, dots, heat, histogram, load_of
 from anew.lab.charts.loads import Seconds
 from anew.lab.charts.pictures import Load, LoadLine, Picture
 from anew.lab.charts.terminal import draw, gathered, sparkline, spread, stretched
