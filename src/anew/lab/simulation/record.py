@@ -14,7 +14,6 @@ from anew.lab.rhythm import even_second, in_order, rhythm
 from anew.lab.simulation.outcome import (
     SHOWN_DOTS,
     SHOWN_JOBS,
-    SHOWN_RETRIES,
     Downstream,
     Fresh,
     Load,
@@ -134,12 +133,6 @@ class Record:
         calls = self.calls()
         found = rhythm(calls)
         reach = min(found.last_ms // bin_ms + 1, bins) if found.calls else 0
-        retries, by_retry = [], [(0,) * reach] * min(SHOWN_RETRIES, max(rows, default=0))
-        for retry, row in rows.items():
-            ordered = in_order([row])
-            retries.append(_line(retry, ordered, self.good[retry]))
-            if retry <= SHOWN_RETRIES:
-                by_retry[retry - 1] = _binned(ordered, bin_ms, reach)
         second_after, minute_after, first_minute_after = _returning(calls, scenario.outage_ms)
         waiting = scenario.jobs - self.ends.succeeded - self.ends.dead
         return Outcome(
@@ -150,9 +143,8 @@ class Record:
             calls=found.calls,
             herd_calls=found.calls - self.fresh_retries,
             wasted=found.calls - sum(self.good.values()),
-            retries=tuple(retries),
+            retries=tuple(_line(retry, in_order([row]), self.good[retry]) for retry, row in rows.items()),
             load=Load(bin_ms, _binned(calls, bin_ms, reach)),
-            by_retry=tuple(by_retry),
             peak_second=found.peak_second,
             peak_minute=found.peak_minute,
             peak_second_after=second_after,
