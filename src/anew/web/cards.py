@@ -104,7 +104,6 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
     """Read one policy out of a query.
 
     Args:
-        key: Its letter.
         given: The query's texts by whole name; those of other policies are left alone.
     """
     own = {name: text for name, text in given.items() if name == key or name.startswith(f"{key}.")}

@@ -117,10 +117,7 @@ def answer(make: Callable[[Ask], Made], ask: Ask) -> Made:
 
 
 def bound_memory(extra: int) -> bool:
-    """Bound this process's address space to what it has now and a little more.
-
-    Args:
-        extra: Bytes that it may still take.
+    """Bound this process's address space to what it has now and so many bytes more.
 
     Returns:
         Whether that was possible: where the kernel does not report a process's size there is no such bound.

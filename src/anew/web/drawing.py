@@ -76,7 +76,6 @@ def heat(waves: Sequence[Wave], bounds: Sequence[float]) -> list[list[int]]:
     """Count the retries in each bin of time, a row for each retry; what lies behind the last bin is left out.
 
     Args:
-        waves: The instants of each retry.
         bounds: As `bin_edges` gives them: a bin ends just before the next one begins, the last one with its own end.
             What comes before the first counts to it.
     """
@@ -114,8 +113,6 @@ def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any
     """Give how one retry's waits are spread, in the same bins for all policies; shares of the jobs.
 
     Args:
-        herds: The herds.
-        retry: Which retry.
         log: Bins of equal ratios, where the waits differ so much that equal ones would show nothing.
     """
     drawn = {herd.key: herd.waits(retry) for herd in herds if retry <= herd.retries}

@@ -70,12 +70,6 @@ class Herd:
 def herd(key: str, label: str, policy: Policy, values: Mapping[str, Any]) -> Herd:
     """Work out a herd.
 
-    Args:
-        key: The policy's letter.
-        label: What charts call it.
-        policy: The policy.
-        values: The scenario by its names in the query.
-
     Raises:
         InvalidInput: It would be too large.
     """

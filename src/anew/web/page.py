@@ -110,9 +110,6 @@ def warm_up() -> None:
 def make(ask: Ask) -> Made:
     """Make a page.
 
-    Args:
-        ask: The state, and whether the whole page is wanted.
-
     Returns:
         The page; its data say which address gives it again.
     """
@@ -273,8 +270,6 @@ def _about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
     """Give what the browser needs besides the pictures: what does not fit, what the form holds, where the state lives.
 
     Args:
-        state: The state.
-        ask: How the page asked.
         kept: Nothing is drawn, and the pictures of the state before stay.
     """
     errors = state.errors()

@@ -93,7 +93,6 @@ def take_apart(policy: Policy, prefix: str, given: Mapping[str, str]) -> Taken:
     """Make controls for everything that a policy says.
 
     Args:
-        policy: The policy as it was.
         prefix: What names in the query begin with, such as ``a``.
         given: The query's texts by whole name; they win over the policy.
     """

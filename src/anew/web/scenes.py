@@ -100,10 +100,6 @@ def in_words(values: Mapping[str, Any]) -> str:
 def scene(herd: Herd, scenario: Scenario) -> Scene:
     """Simulate one policy.
 
-    Args:
-        herd: Its herd.
-        scenario: What happens to it.
-
     Raises:
         InvalidInput: It would be too much work.
     """

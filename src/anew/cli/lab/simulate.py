@@ -156,10 +156,6 @@ def _show_load(outcome: Outcome, scenario: Scenario) -> None:
 def summary(outcome: Outcome, scenario: Scenario) -> list[str]:
     """Say in words what came of it.
 
-    Args:
-        outcome: What came of it.
-        scenario: Of what.
-
     Returns:
         One sentence or two a line.
     """

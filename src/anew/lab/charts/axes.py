@@ -217,8 +217,6 @@ def time_ticks(scale: Scale, most: int, *, exact: bool = False) -> list[Tick]:
     """Give the marks of an axis of durations.
 
     Args:
-        scale: The axis.
-        most: Marks at most.
         exact: It begins far from 0, and instants are written in full.
     """
     ticks = duration_ticks(scale, most)
@@ -279,8 +277,6 @@ def outage_mark(outage_ms: int | None, scale: Scale, arrow: str = " →") -> Tic
 
     Args:
         outage_ms: When it ends; None or 0: there is none.
-        scale: The axis of time.
-        arrow: What says that it ends behind the axis.
 
     Returns:
         Its place and its name; one that ends behind the axis has an arrow and stands at the axis' end. None where there
@@ -298,9 +294,7 @@ def with_outage(
     """Give an axis' ticks with one where an outage ends; others that would touch it give way.
 
     Args:
-        ticks: The ticks.
         outage_ms: When it ends; None or 0: there is none.
-        scale: The axis of time.
         letter: The width of a letter, as a share of the axis; 0: only a tick at the same place gives way.
     """
     mark = outage_mark(outage_ms, scale)

@@ -155,7 +155,6 @@ def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
     """Give each policy's nominal, earliest, latest and mean wait, retry by retry.
 
     Args:
-        policies: The policies.
         retries: Retries to show; None: as many as each policy has, 25 where it has no end.
     """
     return Band(tuple(band_line(name, _points(policy, retries)) for name, policy in policies))
@@ -189,7 +188,6 @@ def dots(named: Named, scenario: Scenario, retries: int | None = None) -> Dots:
     """Give when each job of a herd retries, all of them having failed at 0.
 
     Args:
-        named: The policy.
         scenario: Jobs, at most 100,000 dots in all, and the seed. Calls fail until the end of the outage, and the first
             one after it succeeds; without success they always fail.
         retries: Retries to show; None: as many as the policy has, 25 where it has no end.
@@ -225,7 +223,6 @@ def heat(
     """Give how many calls of each retry of a herd fall into each bin of time, the same bins for all policies.
 
     Args:
-        policies: The policies.
         scenario: What happens to the jobs; at most 25 million retries in all.
         retries: Retries to show; None: as many as the policy has, 25 where it has no end.
         log: Bins that are equally wide on an axis of powers; else of equal duration, beginning at 0.
@@ -264,7 +261,6 @@ def histogram(named: Named, retry: int, scenario: Scenario) -> Histogram:
     """Give how one retry's waits are spread: drawn by the engine, as many as there are jobs.
 
     Args:
-        named: The policy.
         retry: Which retry, 1 = the first, one that the policy allows.
         scenario: Jobs, a wait each; at most 25 million with those of the retries before. And the seed.
 
@@ -294,8 +290,6 @@ def load(
     """Give how many calls a second reach what is called, column by column, each policy meeting the same scenario.
 
     Args:
-        policies: The policies.
-        scenario: How many jobs fail, for how long, and so on.
         from_ms: Where to begin to look.
         to_ms: Where to stop; None: behind the last call.
         log: The axis counts in powers, from 0 on; None: if that shows more.
@@ -350,7 +344,6 @@ def shown_retries(policy: Policy, retries: int | None = None) -> int:
     """Give how many retries a picture shows: as many as asked for and the policy allows.
 
     Args:
-        policy: The policy.
         retries: What was asked for; None: all that the policy allows, 100 at most, or 25 where there is no end.
 
     Raises:

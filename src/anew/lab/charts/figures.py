@@ -27,11 +27,6 @@ def has_matplotlib() -> bool:
 def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False) -> bytes:
     """Draw a picture for a file.
 
-    Args:
-        picture: What to draw.
-        form: ``svg`` or ``png``.
-        dark: Light on a dark ground.
-
     Returns:
         The file's bytes; the same picture gives the same bytes with the same release of matplotlib.
 

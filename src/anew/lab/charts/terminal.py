@@ -45,10 +45,6 @@ _EIGHTHS_ASCII: Final = " .:-=+*%#"
 def draw(picture: Picture, style: Style) -> str:
     """Give a picture as text of several lines.
 
-    Args:
-        picture: What to draw.
-        style: What the terminal can show.
-
     Returns:
         Lines no longer than the style's columns, without a newline at the end; without escape sequences where it shows
         no colours.
@@ -313,13 +309,7 @@ def _load(load: Load, style: Style, width: int, rows: int) -> list[Line]:
 
 
 def sparkline(counts: Sequence[int], columns: int, *, blocks: bool = True) -> str:
-    """Draw counts as one line of text, the highest behind each character.
-
-    Args:
-        counts: One number a bin.
-        columns: Characters across.
-        blocks: False: ASCII signs only.
-    """
+    """Draw counts as one line of text, the highest behind each character; without ``blocks`` in ASCII."""
     signs = _EIGHTHS if blocks else _EIGHTHS_ASCII
     top = max(counts, default=1) or 1
     return "".join(

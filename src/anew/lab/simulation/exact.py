@@ -54,10 +54,6 @@ class TrueJobs:
     def fail(self, number: int, now: int) -> int | None:
         """Let a job fail.
 
-        Args:
-            number: Which.
-            now: When, in ms.
-
         Returns:
             When it is tried again; None: it is dead.
         """
