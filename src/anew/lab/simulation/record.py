@@ -161,10 +161,12 @@ class Record:
 
     def _bins(self, scenario: Scenario, last_ms: int) -> tuple[int, int]:
         """Give the width of bins, and how many reach to all calls begun or due, and all work and answers before the horizon."""
-        done_ms = max(max(self.done, default=0), max(self.served, default=0))
-        if scenario.end_ms is not None:
-            done_ms = min(done_ms, scenario.end_ms)
-        end_ms = max(last_ms, max(self.offered, default=0), max(self.due, default=0), done_ms)
+        end_ms = last_ms
+        if scenario.coupled:
+            done_ms = max(max(self.done, default=0), max(self.served, default=0))
+            if scenario.end_ms is not None:
+                done_ms = min(done_ms, scenario.end_ms)
+            end_ms = max(last_ms, max(self.offered, default=0), max(self.due, default=0), done_ms)
         bin_ms = bin_width_ms(end_ms)
         whole, rest = divmod(end_ms, bin_ms)
         # One past the end, but where that is the horizon only up to it, so that none lies beyond.
