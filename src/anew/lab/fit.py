@@ -367,7 +367,7 @@ class Goal:
         self.family, self.window_ms, self.first_ms = family, window_ms, first_ms
         self.retries, self.cap_ms = retries, cap_ms
         self.asked = format_duration_short(max(window_ms, 0))
-        self._at = functools.cache(self._window_with)
+        self._at = functools.cache(lambda step, value: nominal_window(self.policy(step.curve(value))))
 
     def check_each(self) -> None:
         """Refuse what no policy can do with any number of retries."""
@@ -423,7 +423,8 @@ class Goal:
         if self.family.steps is None or self.retries == 1:
             return
         steps = self.family.steps(self.first_ms, self.retries)
-        step = next((step for step in steps if self._reaches(step)), steps[-1])
+        least = self.window_ms * (1 - TOLERANCE)
+        step = next((step for step in steps if self._at(step, step.high) >= least), steps[-1])
         value = self._solve(step)
         miss = abs(self._at(step, value) - self.window_ms)
         # Whoever reads it would rather have an exponent of 4 and a window that is a thousandth off than 4.00004.
@@ -447,12 +448,6 @@ class Goal:
     def _highest(self) -> int:
         highest = self.policy({"constant": self.first_ms}).effective_cap_ms
         return CEILING_MS if highest is None else highest
-
-    def _window_with(self, step: Step, value: float) -> int:
-        return nominal_window(self.policy(step.curve(value)))
-
-    def _reaches(self, step: Step) -> bool:
-        return self._at(step, step.high) >= self.window_ms * (1 - TOLERANCE)
 
     def _solve(self, step: Step) -> float:
         """Find where the window is crossed, rounded as far as the window allows."""

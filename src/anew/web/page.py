@@ -166,7 +166,8 @@ def _facts(state: State, herds: list[Herd], played: list[scenes.Scene]) -> list[
         rows = _aligned(scenes.facts(played, jobs), played, herds)
     else:
         heading = f"{counted(jobs, 'job')} failing together, then at every retry"
-        rows = words.herd_facts(herds, jobs)
+        busiest = [words.busiest(one.rhythm.peak_minute, jobs) for one in herds]
+        rows = [("Peak minute", "calls, % of the jobs", busiest)]
     own = words.facts(herds, every=bool(played))
     return [("Each policy, whatever its jobs meet", own), (heading, rows)]
 
@@ -227,7 +228,7 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
         "jobs": state.values["jobs"],
         "charts": {name: name in state.charts for name in CHARTS},
         "herdAs": state.herd_as,
-        **drawing.curves({one.key: drawing.line_of(one) for one in herds}),
+        **drawing.curves(herds),
         "span": span,
         "edges": bounds,
         "herds": [

@@ -98,14 +98,12 @@ def duration_ticks(scale: Scale, most: int) -> list[int]:
     if scale.log:
         return _landmarks(scale, most)
     span = scale.high - scale.low
-    fitting = (step for step in _STEPS_MS if _ticks_of(scale, step) <= most)
+    fitting = (
+        step for step in _STEPS_MS if math.floor(scale.high / step) - math.ceil(scale.low / step) < most
+    )
     step = next(fitting, _nice(span / max(most - 1, 1)))
     first = math.ceil(scale.low / step)
     return [n * step for n in range(first, math.floor(scale.high / step * (1 + 1e-12)) + 1)]
-
-
-def _ticks_of(scale: Scale, step: int) -> int:
-    return math.floor(scale.high / step) - math.ceil(scale.low / step) + 1
 
 
 def _landmarks(scale: Scale, most: int) -> list[int]:

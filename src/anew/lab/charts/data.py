@@ -18,7 +18,7 @@ from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.colours import POLICY_COLOURS
 from anew.lab.charts.loads import Seconds, columns, crowded, edges, seconds
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine, Picture
-from anew.lab.explain import explain
+from anew.lab.explain import Forecast, explain
 from anew.lab.named import Named
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
@@ -157,11 +157,20 @@ def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
     Args:
         retries: Retries to show; None: as many as each policy has, 25 where it has no end.
     """
-    return Band(tuple(band_line(name, _points(policy, retries)) for name, policy in policies))
+    # No percentiles, which cost as much as all the rest.
+    return Band(
+        tuple(
+            band_line(name, explain(policy, shown_retries(policy, retries), percentiles=()).rows)
+            for name, policy in policies
+        )
+    )
 
 
-def band_line(name: str, points: tuple[BandPoint, ...]) -> BandLine:
+def band_line(name: str, rows: Sequence[Forecast]) -> BandLine:
     """Give the line of a policy through its waits: the mean, or where any of them has none that can be told, the nominal."""
+    points = tuple(
+        BandPoint(row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, row.mean_ms) for row in rows
+    )
     # One line, one meaning: it does not change from mean to nominal on its way.
     known = all(point.mean_ms is not None for point in points)
     return BandLine(name, points, "mean" if known else "nominal")
@@ -174,14 +183,6 @@ def line_words(band: Band) -> str:
         return "the mean"
     nominal = "the curve's wait without jitter, as its mean cannot be told"
     return nominal if len(other) == len(band.lines) else f"the mean; that of {', '.join(other)} is {nominal}"
-
-
-def _points(policy: Policy, retries: int | None) -> tuple[BandPoint, ...]:
-    # The waits of each retry are shown, no percentiles, which cost as much as all the rest.
-    rows = explain(policy, shown_retries(policy, retries), percentiles=()).rows
-    return tuple(
-        BandPoint(row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, row.mean_ms) for row in rows
-    )
 
 
 def dots(named: Named, scenario: Scenario, retries: int | None = None) -> Dots:
@@ -197,17 +198,15 @@ def dots(named: Named, scenario: Scenario, retries: int | None = None) -> Dots:
     """
     count, jobs, outage_ms = shown_retries(named.policy, retries), scenario.jobs, scenario.outage_end_ms
     whole("jobs", jobs, 1, max(1, MAX_DOTS // max(count, 1)), f"no more than {MAX_DOTS:,} dots in all")
-    rows = tuple(_until(instants(named.policy, job, count, scenario.seed), outage_ms) for job in range(jobs))
+    rows = tuple(instants(named.policy, job, count, scenario.seed) for job in range(jobs))
+    if outage_ms is not None:
+        # Up to the first that succeeds.
+        rows = tuple(row[: bisect_left(row, outage_ms) + 1] for row in rows)
     first = sorted(row[0] for row in rows if row and row[0])
     last = max((row[-1] for row in rows if row), default=0)
     # Of the first retries a twentieth may be held to the start of an axis: one early bird must not stretch it.
     most = max(map(len, rows)) if outage_ms is not None else count
     return Dots(named.label, most, rows, first[len(first) // 20] if first else 0, last, outage_ms)
-
-
-def _until(row: tuple[int, ...], outage_ms: int | None) -> tuple[int, ...]:
-    """Give a job's retries up to the first that succeeds."""
-    return row if outage_ms is None else row[: bisect_left(row, outage_ms) + 1]
 
 
 def on_one_axis(panels: Sequence[Dots]) -> tuple[Dots, ...]:

@@ -196,11 +196,8 @@ class Canvas:
         colour = max(reversed(Counter(dots.values()).items()), key=lambda item: item[1])[0]
         if self.braille:
             return chr(_BRAILLE + sum(_BITS[down][across] for down, across in dots)), colour
-        return _ascii({down for down, _ in dots}, len(dots)), colour
-
-
-def _ascii(rows: set[int], count: int) -> str:
-    return _BY_ROW[min(rows)] if len(rows) == 1 else _BY_COUNT[count]
+        rows = {down for down, _ in dots}
+        return _BY_ROW[min(rows)] if len(rows) == 1 else _BY_COUNT[len(dots)], colour
 
 
 # ---- axes around it
