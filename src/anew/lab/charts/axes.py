@@ -144,25 +144,23 @@ def _nice(least: float) -> int:
     return next(n for n in (power, 2 * power, 5 * power, 10 * power) if n >= least)
 
 
-def duration_label(ms: float) -> str:
-    """Write one duration on an axis: ``0``, ``15 s``, ``1 min``, ``1.5 h``, ``20 d``: in one unit, halves allowed."""
-    whole = round(ms)
-    return next(
-        (_in_unit(whole, unit_ms, unit) for unit_ms, unit in _UNITS if whole and _fits(whole, unit_ms)), "0"
-    )
-
-
 def duration_labels(ticks: Sequence[int]) -> list[str]:
-    """Write the ticks of one axis: all in one unit where they stand at equal distances, else each in its own.
+    """Write the ticks of one axis: ``0``, ``15 s``, ``1 min``, ``1.5 h``, ``20 d``; one unit each, halves allowed.
 
-    Steps of half a unit change units without confusing anybody: ``30 min  1 h  1.5 h``.
+    All have the same unit where they stand at equal distances. But steps of half a unit change units without confusing
+    anybody: ``30 min  1 h  1.5 h``.
     """
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 0
     even = all(after - before == step for before, after in itertools.pairwise(ticks))
-    if not step or not even or any(2 * step == unit_ms for unit_ms, _ in _UNITS):
-        return [duration_label(tick) for tick in ticks]
-    unit_ms, unit = next(item for item in _UNITS if _fits(step, item[0]))
-    return [_in_unit(tick, unit_ms, unit) if tick else "0" for tick in ticks]
+    alike = step and even and not any(2 * step == unit_ms for unit_ms, _ in _UNITS)
+    return [_in_unit(tick, step if alike else tick) for tick in ticks]
+
+
+def _in_unit(ms: int, of_ms: int) -> str:
+    """Write a duration in the largest unit of which another one is whole halves."""
+    fitting = (item for item in _UNITS if of_ms >= item[0] and 2 * of_ms % item[0] == 0)
+    unit_ms, unit = next(fitting, _UNITS[-1])
+    return f"{ms / unit_ms:,.10g} {unit}" if ms else "0"
 
 
 def exact_label(ms: int) -> str:
@@ -173,14 +171,6 @@ def exact_label(ms: int) -> str:
         if count:
             parts.append(f"{count:,} {unit}")
     return " ".join(parts) or "0"
-
-
-def _fits(ms: int, unit_ms: int) -> bool:
-    return unit_ms == 1 or (ms >= unit_ms and 2 * ms % unit_ms == 0)
-
-
-def _in_unit(ms: int, unit_ms: int, unit: str) -> str:
-    return f"{ms / unit_ms:,.10g} {unit}"
 
 
 def mean_label(ms: float) -> str:
