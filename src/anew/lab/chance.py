@@ -59,14 +59,7 @@ def number(seed: int, stream: int, job: int, retry: int) -> float:
 
 
 def numbers(seed: int, stream: int, jobs: NDArray[np.uint64], retry: int) -> NDArray[np.float64]:
-    """Give `number` for many jobs at once. Needs NumPy.
-
-    Args:
-        seed: As for `number`.
-        stream: As for `number`.
-        jobs: The jobs' numbers.
-        retry: The retry, the same for all.
-    """
+    """Give `number` for many jobs at once. Needs NumPy."""
     import numpy as np
 
     words = jobs * np.uint64(_GOLDEN)
@@ -105,8 +98,6 @@ def phase(kind: PhaseKind, seed: int, job: int) -> float:
 
     Args:
         kind: ``seq``: golden-ratio phases of the ordinals from a start drawn in [1, 2**31); ``hash``: independent.
-        seed: The seed.
-        job: The job's number in the herd.
     """
     if kind == "hash":
         return number(seed, PHASE, job, 0)

@@ -17,7 +17,7 @@ from anew.lab.last_retry import last_retry, outlives
 from anew.lab.laws.spans import spans
 from anew.lab.named import Named
 from anew.lab.rhythm import Silence
-from anew.lab.simulation.outcome import Outcome, in_same_bins
+from anew.lab.simulation.outcome import Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
@@ -42,7 +42,7 @@ Ticker = Callable[[float], None]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Policies side by side, in the order given, and what they went through; the same bins for all."""
+    """Policies side by side, in the order given, and what they went through."""
 
     scenario: Scenario
     sides: tuple[Side, ...]
@@ -113,7 +113,7 @@ def compare(
         courses.append((label, seconds(record.calls())))
     sides = (
         _side(label, policy, scenario, outcome, measured=measured)
-        for (label, policy), outcome in zip(named, in_same_bins(outcomes), strict=True)
+        for (label, policy), outcome in zip(named, outcomes, strict=True)
     )
     return Comparison(scenario, tuple(sides), load_of(courses, scenario))
 

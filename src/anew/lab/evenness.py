@@ -61,11 +61,7 @@ class Clock:
         return cls(np.diff(instants.sum(axis=1) / instants.shape[1], prepend=0.0))
 
     def gaps(self, instants_ms: ArrayLike) -> Floats:
-        """Give M(t), the operational time of instants, of the same shape.
-
-        Args:
-            instants_ms: Milliseconds after the first failure, >= 0.
-        """
+        """Give M(t), the operational time of instants in ms after the first failure, of the same shape."""
         at = np.asarray(instants_ms, dtype=np.float64)
         piece = np.searchsorted(self.times_ms[1:], at, side="right")
         since = at - self.times_ms[piece]
@@ -110,10 +106,6 @@ class Bins:
 
     def load(self, gaps: Floats, jobs: int) -> tuple[float, float]:
         """Give the error of a herd's load and its peak.
-
-        Args:
-            gaps: Its instants in operational time.
-            jobs: How many jobs they are of.
 
         Returns:
             The rms difference of the counts from the trend, divided by the mean trend: a Poisson stream of N calls per gap

@@ -318,8 +318,7 @@ def _cut_short(
 def _bounds(policy: Policy, span: Span, before_ms: int) -> tuple[int, int] | None:
     """Give the shortest and the longest wait that comes before the deadline; None where waits depend on each other.
 
-    Args:
-        before_ms: When the retry before comes at the earliest.
+    At the earliest the retry before comes at ``before_ms``.
     """
     earliest, latest = span.earliest_ms or 0, span.latest_ms or 0
     jitter = policy.jitter
@@ -407,7 +406,6 @@ def _shared(share: float | None, error: float, *, certain: bool) -> str:
     """Say who outlives an outage; to the tenth, which `anew.units.format_share` does not give: one job in 1,000 may be many.
 
     Args:
-        share: 0 to 1; None where it cannot be told.
         error: How far it may be off.
         certain: Whether 0 and 1 are meant of each job.
     """

@@ -122,11 +122,6 @@ def _slopes(first: int, retries: int) -> list[Step]:
     ]
 
 
-def _finer_line(first: int, retries: int, step: float) -> Step:
-    """Give the same straight line by its end, of which a millisecond moves the window less than one of its step."""
-    return _ends(first, retries)[0]
-
-
 def _ends(first: int, retries: int) -> list[Step]:
     equation = f"{retries} * ({_short(first)} + high) / 2"
     return [
@@ -170,7 +165,15 @@ _ALL: Final = (
         lambda _: {"above": {"share": 0.25, "source": "hash"}},
         _factors,
     ),
-    Family("linear", "first + step * (k - 1)", _EVENLY, lambda _: "even", _slopes, _finer_line),
+    Family(
+        "linear",
+        "first + step * (k - 1)",
+        _EVENLY,
+        lambda _: "even",
+        _slopes,
+        # By its end, of which a millisecond moves the window less than one of its step.
+        lambda first, retries, _: _ends(first, retries)[0],
+    ),
     Family("between", "from first to high in equal steps", _EVENLY, lambda _: "even", _ends),
     Family("constant", "first, always", _EVENLY, lambda _: "even", None),
 )

@@ -356,10 +356,6 @@ _DIGITS: Final = 12
 
 _TURNS: Final = 200
 _WIDE: Final = 4
-"""An interval whose ends are further apart, as a ratio, is parted by it: what is looked for may have any magnitude."""
-
-_RIM: Final = 1 / 256
-"""A guess keeps this share of the interval away from its ends."""
 
 
 class Goal:
@@ -371,7 +367,7 @@ class Goal:
         self.family, self.window_ms, self.first_ms = family, window_ms, first_ms
         self.retries, self.cap_ms = retries, cap_ms
         self.asked = format_duration_short(max(window_ms, 0))
-        self._at = functools.cache(self._window_with)
+        self._at = functools.cache(lambda step, value: nominal_window(self.policy(step.curve(value))))
 
     def check_each(self) -> None:
         """Refuse what no policy can do with any number of retries."""
@@ -427,7 +423,8 @@ class Goal:
         if self.family.steps is None or self.retries == 1:
             return
         steps = self.family.steps(self.first_ms, self.retries)
-        step = next((step for step in steps if self._reaches(step)), steps[-1])
+        least = self.window_ms * (1 - TOLERANCE)
+        step = next((step for step in steps if self._at(step, step.high) >= least), steps[-1])
         value = self._solve(step)
         miss = abs(self._at(step, value) - self.window_ms)
         # Whoever reads it would rather have an exponent of 4 and a window that is a thousandth off than 4.00004.
@@ -451,12 +448,6 @@ class Goal:
     def _highest(self) -> int:
         highest = self.policy({"constant": self.first_ms}).effective_cap_ms
         return CEILING_MS if highest is None else highest
-
-    def _window_with(self, step: Step, value: float) -> int:
-        return nominal_window(self.policy(step.curve(value)))
-
-    def _reaches(self, step: Step) -> bool:
-        return self._at(step, step.high) >= self.window_ms * (1 - TOLERANCE)
 
     def _solve(self, step: Step) -> float:
         """Find where the window is crossed, rounded as far as the window allows."""
@@ -492,33 +483,17 @@ def nominal_window(policy: Policy) -> int:
 
 
 def _brackets(at: Callable[[float], int], window_ms: int, step: Step) -> Iterator[tuple[float, float]]:
-    """Narrow down where a growing window crosses the one asked for, until nothing lies between.
-
-    To build a policy takes as long as to calculate hundreds of waits. So every other turn guesses, along the chord of the
-    window's logarithm, and never quite to an end: a guess just beyond what is looked for cuts off nearly all that is left.
-    """
+    """Narrow down where a growing window crosses the one asked for, until nothing lies between."""
     low, high = step.low, step.high
-    under = over = 0.0
-    for turn in range(_TURNS):
-        half = _between(low, high, 0.5, whole=step.whole)
-        if half in (low, high):
+    for _ in range(_TURNS):
+        # Halved by their ratio where that is large: what is looked for may have any magnitude.
+        least = max(low, 1.0)
+        middle = math.sqrt(least * high) if high > _WIDE * least else (low + high) / 2
+        middle = float(math.floor(middle)) if step.whole else middle
+        if middle in (low, high):
             return
-        share = min(max(under / (under + over), _RIM), 1 - _RIM) if turn % 2 and under and over else 0.5
-        middle = _between(low, high, share, whole=step.whole)
-        middle = middle if low < middle < high else half
-        miss = math.log(max(at(middle), 1) / window_ms)
-        if miss < 0:
-            low, under = middle, -miss
-        else:
-            high, over = middle, miss
+        low, high = (middle, high) if at(middle) < window_ms else (low, middle)
         yield low, high
-
-
-def _between(low: float, high: float, share: float, *, whole: bool) -> float:
-    """Give what lies so far, 0 to 1, between two ends: by their ratio where that is large, else by their distance."""
-    least = max(low, 1.0)
-    value = least * (high / least) ** share if high > _WIDE * least else low + (high - low) * share
-    return float(math.floor(value)) if whole else value
 
 
 def _roundest(ends: tuple[float, float], whole: bool, close: Callable[[float], bool]) -> float | None:

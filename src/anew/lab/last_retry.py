@@ -117,11 +117,7 @@ class LastRetry:
         return self._law.percentile(percent)
 
     def outlives(self, outage_ms: int) -> float:
-        """Give the share of jobs, 0 to 1, that have a retry left at or after the end of an outage.
-
-        Args:
-            outage_ms: Its length from the first failure.
-        """
+        """Give the share of jobs, 0 to 1, that have a retry left at or after the end of an outage."""
         if outage_ms <= self.earliest_ms:
             return 1.0
         if outage_ms > self.latest_ms:
@@ -138,10 +134,6 @@ class LastRetry:
 
 def outlives(policy: Policy, outage_ms: int) -> float | None:
     """Give the share of jobs that have a retry left at or after the end of an outage.
-
-    Args:
-        policy: The policy.
-        outage_ms: The outage's length from the jobs' first failure.
 
     Returns:
         0 to 1; 1 where retries never end; None where it cannot be told.
@@ -240,11 +232,6 @@ def ends(policy: Policy) -> tuple[int, int]:
 
 def blocks(policy: Policy, retries: int, start: int = 1) -> Iterator[tuple[int, int]]:
     """Give retries that stand for many: one by one at first, then in blocks that end where a phase does.
-
-    Args:
-        policy: The policy.
-        retries: The last retry.
-        start: The first one.
 
     Yields:
         A retry in the middle of its block, and how many it stands for.

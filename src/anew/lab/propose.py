@@ -61,7 +61,8 @@ def propose(wish: Wish) -> list[Proposal]:
         InvalidInput: A number is out of bounds, or no policy of this kind outlives so long an outage from so short a wait on.
     """
     _check(wish)
-    found = [_few_calls(wish)]
+    few = fit(None, wish.first_ms, like="even", outlive_ms=wish.outlive_ms).policy
+    found = [_proposal(wish, "few calls", few)]
     soon = _soon_done(wish)
     if soon is not None and soon.policy != found[0].policy:
         found.append(soon)
@@ -76,11 +77,6 @@ def _check(wish: Wish) -> None:
     if wish.first_ms * 2 > wish.outlive_ms:
         first, outage = format_duration(wish.first_ms), format_duration(wish.outlive_ms)
         raise refused("outlive", outage, f"an outage of twice the first wait ({first}) at least")
-
-
-def _few_calls(wish: Wish) -> Proposal:
-    policy = fit(None, wish.first_ms, like="even", outlive_ms=wish.outlive_ms).policy
-    return _proposal(wish, "few calls", policy)
 
 
 def _soon_done(wish: Wish) -> Proposal | None:

@@ -136,9 +136,7 @@ def select(
 
     Args:
         histories: The recorded jobs, the latest first.
-        limit: How many at most.
         queues: Only of these; empty means any.
-        types: The same for types.
         since: Only jobs that first failed at or after this, epoch ms.
     """
     wanted = (
@@ -152,11 +150,7 @@ def select(
 
 
 def recorded(histories: Sequence[History]) -> Record:
-    """Sum up what was recorded.
-
-    Args:
-        histories: Jobs that failed.
-    """
+    """Sum up what was recorded."""
     courses = [_recorded_course(history) for history in histories]
     first = min((history.failures[0].ended_at for history in histories), default=None)
     return Record(len(histories), first, record_end(histories), _tally(courses))

@@ -106,11 +106,7 @@ def in_order(waves: Sequence[Wave]) -> Wave:
 
 
 def rhythm(ordered: Wave) -> Rhythm:
-    """Tell how calls lie in time.
-
-    Args:
-        ordered: Instants in ms, as `in_order` gives them.
-    """
+    """Tell how calls lie in time."""
     if not len(ordered):
         return Rhythm(0, 0, 0, 0, 0, None)
     first, last = int(ordered[0]), int(ordered[-1])

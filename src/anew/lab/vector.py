@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from anew.backoff.chance import Draws
 from anew.backoff.curves import CustomFailed
 from anew.backoff.decide import fallback
-from anew.backoff.even import Even
+from anew.backoff.even import Even, slide
 from anew.backoff.jitter import Jitter, NoJitter, Nominal
 from anew.backoff.kinds import CEILING_MS
 from anew.backoff.policy import Policy
@@ -220,37 +220,12 @@ def _even(
     luck: HerdChance,
     carry: Floats | None,
 ) -> Drawn:
-    if jitter.spread:
-        x = luck.lifelong() - 0.5
-        x *= jitter.spread
-        x += 0.5
-    else:
-        x = np.full(len(luck), 0.5)
-    wait = _slide_first(x, nominal, after) if first else _slide(x, before, nominal, after)
+    x: Any = (luck.lifelong() - 0.5) * jitter.spread + 0.5
+    wait: Any = slide(x, before, nominal, after, first=first)  # written for one number, and the same for many
     np.minimum(wait, top, out=wait)
     if jitter.dither:
         wait += wait * jitter.dither * (luck.hashed() - 0.5)
     return wait, None
-
-
-def _slide_first(x: Floats, nominal: float, after: float) -> Floats:
-    wait = 0.5 * x
-    wait *= x
-    wait *= after - nominal
-    wait += (0.5 + x) * nominal
-    return wait
-
-
-def _slide(x: Floats, before: float, nominal: float, after: float) -> Floats:
-    down = 1 - x
-    down *= down
-    down *= before - nominal
-    up = x * x
-    up *= after - nominal
-    down += up
-    down *= 0.5
-    down += nominal
-    return down
 
 
 def _decorrelated(

@@ -38,15 +38,7 @@ def places(ordered: Wave, values: Sequence[int]) -> list[int]:
 
 
 def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind = "seq") -> tuple[int, ...]:
-    """Give when one job of a herd retries if every retry fails and runs take no time: the engine's own decisions.
-
-    Args:
-        policy: The policy.
-        job: The job's number in the herd, 0 = the first.
-        retries: Retries at most.
-        seed: Chance.
-        phase: Where the job's number for life comes from.
-    """
+    """Give when one job of a herd retries if every retry fails and runs take no time: the engine's own decisions."""
     now, carry = 0, None
     found = []
     for retry in range(1, retries + 1):
@@ -60,15 +52,7 @@ def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind
 
 
 def waves(policy: Policy, jobs: int, retries: int, seed: int, phase: PhaseKind = "seq") -> list[Wave]:
-    """Give for each retry when it comes to each job, `ABSENT` where it does not.
-
-    Args:
-        policy: The policy, which allows so many retries but for its deadline.
-        jobs: Jobs, all failing at 0.
-        retries: Retries, all failing.
-        seed: Chance.
-        phase: Where the jobs' numbers for life come from.
-    """
+    """Give for each retry when it comes to each job, `ABSENT` where it does not: the deadline alone may forbid one."""
     if not has_numpy():
         rows = [instants(policy, job, retries, seed, phase) for job in range(jobs)]
         return [[row[k] if k < len(row) else ABSENT for row in rows] for k in range(retries)]

@@ -7,9 +7,8 @@ paths), and may therefore be kept for ever: another version has another address.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 PREFIX: Final = "/lab/static"
 
@@ -21,14 +20,8 @@ TYPES: Final = {
 """What is served, by the end of its name; other files of the package are not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """One file as it is served.
-
-    Attributes:
-        body: Its bytes.
-        content_type: Media type.
-    """
+class Asset(NamedTuple):
+    """One file as it is served."""
 
     body: bytes
     content_type: bytes

@@ -104,7 +104,6 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
     """Read one policy out of a query.
 
     Args:
-        key: Its letter.
         given: The query's texts by whole name; those of other policies are left alone.
     """
     own = {name: text for name, text in given.items() if name == key or name.startswith(f"{key}.")}
@@ -145,6 +144,8 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
     card.form, card.policy = form, _build(card, form)
     _add_shared(card, form, own, taken=set(preset.parameters))
     card.unknown = _unknown(card, own)
+    if card.changed:
+        card.summary = f"After {card.label[2:]}, changed."
     if card.policy is not None:
         card.json = compact(card.policy)
     if card.policy is not None and "jitter" in card.form:
@@ -237,10 +238,15 @@ def _parse(card: Card) -> Policy | None:
         return None
     try:
         value = decoded(card.json)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        card.error = f"policy: this is not JSON yet: {why_unread(error)}"
-        return None
-    return _build(card, value)
+    except RecursionError:
+        card.error = "policy: this is not JSON yet: nested too deeply"
+    except json.JSONDecodeError as error:
+        card.error = f"policy: this is not JSON yet: line {error.lineno}, column {error.colno}: {error.msg}"
+    except ValueError as error:  # so are msgspec's
+        card.error = f"policy: this is not JSON yet: {error}"
+    else:
+        return _build(card, value)
+    return None
 
 
 def _build(card: Card, form: Any) -> Policy | None:
@@ -291,32 +297,3 @@ def decoded(text: str) -> Any:
     """
     json.loads(text, object_pairs_hook=json_object)
     return msgspec.json.decode(text)
-
-
-_EXPECTED: Final = {
-    "Expecting value": "a value: a string in double quotes, a number, an object, a list, true, false or null",
-    "Expecting ',' delimiter": "a comma, or the bracket that closes what is open",
-    "Expecting ':' delimiter": "a colon between the name and its value",
-    "Expecting property name enclosed in double quotes": "a name in double quotes",
-    "Illegal trailing comma before end of object": "another name after the comma, or no comma",
-    "Illegal trailing comma before end of array": "another value after the comma, or no comma",
-    "Unterminated string starting at": "a double quote at the end of the string that begins there",
-    "Invalid control character at": "a string without line breaks and tabs",
-    "Extra data": "nothing more: the policy has ended",
-}
-"""What Python's reader misses, in words for people."""
-
-
-def why_unread(error: ValueError | RecursionError) -> str:
-    """Say why `decoded` could not read a text: where, and what was expected there."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if not isinstance(error, json.JSONDecodeError):
-        return str(error)
-    known = next((words for text, words in _EXPECTED.items() if error.msg.startswith(text)), "")
-    where = f"line {error.lineno}, column {error.colno}"
-    if not known:
-        return f"{where}: {error.msg}"
-    rest = error.doc[error.pos :].lstrip()
-    there = "the text ends" if not rest else f"there is {rest.split()[0][:20]}"
-    return f"{where}: {there}; expected {known}"

@@ -1,6 +1,7 @@
 """The helper process: makes pages out of query strings, one at a time, within bounds that the kernel keeps.
 
-It reads `Ask` messages from its stdin and writes a `Made` for each to its stdout. At the end of its stdin it ends.
+It reads `Ask` messages from its stdin and writes a `Made` for each to its stdout: MessagePack, each message behind its
+length. At the end of its stdin it ends.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from anew.web.messages import LENGTH_BYTES, READY, Ask, Made, framed
-
 CPU_S: Final = 2.0
 """Seconds of processor time that one page may take."""
 
@@ -29,6 +28,54 @@ _NICENESS: Final = 5
 
 _ALARM_S: Final = 10
 """A second line behind the server's own watch, which may have been killed: no computation outlives this."""
+
+
+# ---- what the server and this process say to each other
+
+LENGTH_BYTES: Final = 4
+MAX_ANSWER: Final = 32 << 20
+"""Bytes of one answer; a page has a few hundred thousand."""
+
+
+class Ask(msgspec.Struct, frozen=True, array_like=True):
+    """A page to be made.
+
+    Attributes:
+        query: The raw query string, which holds the whole state.
+        partial: Only what changes when a value changes, for a page that is open already.
+        problem: Why nothing can be computed; the page then shows the form and this sentence. "" computes.
+    """
+
+    query: bytes
+    partial: bool = False
+    problem: str = ""
+
+
+class Made(msgspec.Struct, frozen=True, array_like=True):
+    """A page.
+
+    Attributes:
+        html: Its bytes; empty if it could not be made.
+        problem: Why there is none, for people; "" if there is.
+        trace: The same for the log; "" if nothing is wrong with the program.
+    """
+
+    html: bytes
+    problem: str = ""
+    trace: str = ""
+
+
+def framed(message: msgspec.Struct) -> bytes:
+    """Give a message as it goes through a pipe."""
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+READY: Final = Made(b"ready")
+"""What the helper says first: all it needs is loaded, and its bounds are set."""
+
+
+# ---- the process
 
 
 def main() -> None:
@@ -70,10 +117,7 @@ def answer(make: Callable[[Ask], Made], ask: Ask) -> Made:
 
 
 def bound_memory(extra: int) -> bool:
-    """Bound this process's address space to what it has now and a little more.
-
-    Args:
-        extra: Bytes that it may still take.
+    """Bound this process's address space to what it has now and so many bytes more.
 
     Returns:
         Whether that was possible: where the kernel does not report a process's size there is no such bound.
@@ -100,7 +144,3 @@ def _read(source: BinaryIO) -> bytes | None:
     if len(head) < LENGTH_BYTES:
         return None
     return source.read(int.from_bytes(head, "big"))
-
-
-if __name__ == "__main__":
-    main()

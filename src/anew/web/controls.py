@@ -149,11 +149,6 @@ def write(kind: Kind, value: Any) -> str:
 def read(kind: Kind, text: str, field: str) -> Any:
     """Read a box, strictly.
 
-    Args:
-        kind: What it may hold.
-        text: What it holds.
-        field: What the value is called in the error.
-
     Returns:
         The value in its inner form; None for an empty box that may be empty.
 

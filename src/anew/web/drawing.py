@@ -10,7 +10,7 @@ from anew.lab.charts import loads
 from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.colours import RETRY_COLOURS_DARK, RETRY_COLOURS_LIGHT
 from anew.lab.charts.data import band_line, bin_edges, line_words
-from anew.lab.charts.pictures import Band, BandLine, BandPoint
+from anew.lab.charts.pictures import Band
 from anew.lab.waves import ABSENT, Wave, early, greatest, tally
 from anew.units import MINUTE_MS, SECOND_MS
 from anew.web.herds import Herd, least
@@ -27,11 +27,12 @@ COLOURS: Final = {"light": RETRY_COLOURS_LIGHT, "dark": RETRY_COLOURS_DARK}
 """Of the retries, by day and by night; the policies' own are in the style sheet."""
 
 
-def curves(lines: Mapping[str, BandLine]) -> dict[str, Any]:
+def curves(herds: Sequence[Herd]) -> dict[str, Any]:
     """Give each policy's waits, retry by retry, None where they cannot be told beforehand; and what the lines join."""
+    lines = [band_line(herd.label, herd.explained.rows) for herd in herds]
     drawn = [
         {
-            "key": key,
+            "key": herd.key,
             "label": line.label,
             "joins": line.line,
             "middle": [None if ms is None else round(ms) for ms in line.middles_ms],
@@ -39,18 +40,9 @@ def curves(lines: Mapping[str, BandLine]) -> dict[str, Any]:
             "earliest": [point.earliest_ms for point in line.points],
             "latest": [point.latest_ms for point in line.points],
         }
-        for key, line in lines.items()
+        for herd, line in zip(herds, lines, strict=True)
     ]
-    return {"curves": drawn, "line": line_words(Band(tuple(lines.values())))}
-
-
-def line_of(herd: Herd) -> BandLine:
-    """Give a policy's waits as the lab's charts have them."""
-    points = tuple(
-        BandPoint(row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, row.mean_ms)
-        for row in herd.explained.rows
-    )
-    return band_line(herd.label, points)
+    return {"curves": drawn, "line": line_words(Band(tuple(lines)))}
 
 
 def span(drawn: Sequence[Herd | Scene], until_ms: int | None) -> tuple[int, int]:
@@ -76,7 +68,6 @@ def heat(waves: Sequence[Wave], bounds: Sequence[float]) -> list[list[int]]:
     """Count the retries in each bin of time, a row for each retry; what lies behind the last bin is left out.
 
     Args:
-        waves: The instants of each retry.
         bounds: As `bin_edges` gives them: a bin ends just before the next one begins, the last one with its own end.
             What comes before the first counts to it.
     """
@@ -114,8 +105,6 @@ def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any
     """Give how one retry's waits are spread, in the same bins for all policies; shares of the jobs.
 
     Args:
-        herds: The herds.
-        retry: Which retry.
         log: Bins of equal ratios, where the waits differ so much that equal ones would show nothing.
     """
     drawn = {herd.key: herd.waits(retry) for herd in herds if retry <= herd.retries}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import msgspec
 
-from anew.backoff import Grow, NoJitter, Policy, Power
+from anew.backoff import Grow, Policy, Power
 from anew.errors import InvalidPolicy
 from anew.web.cards import JSON, Card, compact
 
@@ -55,51 +56,28 @@ def _python(card: Card, policy: Policy) -> str:
 
 
 def _zizq(policy: Policy) -> Form:
-    reason = _not_zizq(policy)
-    if reason:
-        return Form(
-            "Zizq", "", f"Zizq cannot express this policy: {reason}. Anew takes its JSON as a job's policy."
-        )
+    """Give Zizq's three numbers and its limit, where they come to the same policy."""
+    curve, jitter = policy.curve, policy.jitter
+    if isinstance(curve, Power) and policy.limit is not None:
+        backoff = {
+            "exponent": int(curve.exponent) if curve.exponent.is_integer() else curve.exponent,
+            "base_ms": curve.base_ms,
+            "jitter_ms": jitter.by_ms if isinstance(jitter, Grow) else 0,
+        }
+        with contextlib.suppress(InvalidPolicy):
+            if Policy.from_json(backoff).with_limit(policy.limit) == policy.with_limit(policy.limit):
+                text = json.dumps({"backoff": backoff, "retry_limit": policy.limit})
+                return Form("Zizq", text, _ZIZQ_USE)
+    note = "Zizq cannot express this policy: it knows base + k^exponent s, k = 1 at the first retry, up to k × jitter"
     return Form(
-        "Zizq",
-        json.dumps({"backoff": _zizq_backoff(policy), "retry_limit": policy.limit}),
-        "Fields of a job, not a policy: for POST /jobs, or a client of Zizq's. "
-        "What stands under backoff is a policy for Anew, too.",
+        "Zizq", "", f"{note}, and a limit, in numbers of 32 bits. Anew takes its JSON as a job's policy."
     )
 
 
-def _zizq_backoff(policy: Policy) -> dict[str, float]:
-    """Give the three numbers of a policy that is a power with at most a growing jitter."""
-    curve, jitter = policy.curve, policy.jitter
-    assert isinstance(curve, Power)
-    return {
-        "exponent": int(curve.exponent) if curve.exponent.is_integer() else curve.exponent,
-        "base_ms": curve.base_ms,
-        "jitter_ms": jitter.by_ms if isinstance(jitter, Grow) else 0,
-    }
-
-
-def _not_zizq(policy: Policy) -> str:
-    """Say what of a policy Zizq's three numbers and its limit leave unsaid; "" if nothing."""
-    curve, jitter = policy.curve, policy.jitter
-    law = "it knows base + k^exponent s and up to k × jitter"
-    if not isinstance(curve, Power) or curve.origin != 1 or curve.scale_ms != 1_000 or curve.slope_ms:
-        return f"{law}, k = 1 at the first retry, and this is another curve"
-    if not (isinstance(jitter, NoJitter) or jitter == Grow(by_ms=getattr(jitter, "by_ms", 0))):
-        return f"{law}, and this is another jitter"
-    if policy.cap_ms is not None or policy.floor_ms or policy.ceil_ms is not None:
-        return "it has neither cap nor floor nor ceiling"
-    if policy.deadline_ms is not None or policy.on_exhausted != "dead":
-        return "it has no deadline, and keeps all its dead jobs"
-    if policy.limit is None:
-        return "its jobs have a limit"
-    try:
-        Policy.from_json(_zizq_backoff(policy))
-    except InvalidPolicy as error:
-        return f"its numbers have 32 bits, and {error.field} would be {error.value}"
-    return ""
-
-
+_ZIZQ_USE = (
+    "Fields of a job, not a policy: for POST /jobs, or a client of Zizq's. "
+    "What stands under backoff is a policy for Anew, too."
+)
 _FAKTORY_USE = "A field of a job, not a policy: for PUSH, or a client of Faktory's. When it retries is the server's own law."
 _FAKTORY = Policy.from_json("faktory")
 

@@ -19,8 +19,7 @@ from typing import Final
 import msgspec
 
 from anew.errors import InternalError, Overloaded
-from anew.web.computing import CPU_S
-from anew.web.messages import LENGTH_BYTES, MAX_ANSWER, Ask, Made, framed
+from anew.web.computing import CPU_S, LENGTH_BYTES, MAX_ANSWER, Ask, Made, framed
 
 log = logging.getLogger("anew.web")
 

@@ -11,16 +11,13 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
+from anew.lab.charts.data import shown_retries
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.charts.loads import Seconds, seconds
 from anew.lab.explain import Explanation, explain
 from anew.lab.rhythm import Rhythm, in_order, rhythm
 from anew.lab.waves import ABSENT, Wave, waits_between, waves
 
-OPEN_END: Final = 25
-"""Retries shown of a policy that has no end."""
-
-MOST_RETRIES: Final = 100
 DOTS: Final = 100
 """Jobs that are shown one by one."""
 
@@ -70,24 +67,13 @@ class Herd:
         return waits_between(self.waves[retry - 1], self.waves[retry - 2] if retry > 1 else None)
 
 
-def retries_shown(policy: Policy) -> int:
-    """Give how many retries of a policy a page shows."""
-    return min(OPEN_END if policy.retries is None else policy.retries, MOST_RETRIES)
-
-
 def herd(key: str, label: str, policy: Policy, values: Mapping[str, Any]) -> Herd:
     """Work out a herd.
-
-    Args:
-        key: The policy's letter.
-        label: What charts call it.
-        policy: The policy.
-        values: The scenario by its names in the query.
 
     Raises:
         InvalidInput: It would be too large.
     """
-    jobs, retries = values["jobs"], retries_shown(policy)
+    jobs, retries = values["jobs"], shown_retries(policy)
     if jobs * retries > PAGE_CALLS:
         raise InvalidInput(
             f"jobs: {jobs:,} with {retries} retries are {jobs * retries:,} calls; expected at most {PAGE_CALLS:,}",
@@ -99,7 +85,7 @@ def herd(key: str, label: str, policy: Policy, values: Mapping[str, Any]) -> Her
 
 
 def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
-    retries = retries_shown(policy)
+    retries = shown_retries(policy)
     found = tuple(waves(policy, jobs, retries, seed, phase))
     # The bounds and the mean of each retry are shown, percentiles are not: they cost as much as all the rest.
     explained = explain(policy, retries, percentiles=(), drawn=_DRAWN)

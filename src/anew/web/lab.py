@@ -10,8 +10,8 @@ from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Headers, Request
 from anew.web.assets import PREFIX, Assets
+from anew.web.computing import Ask, Made
 from anew.web.helper_process import HelperProcess
-from anew.web.messages import Ask, Made
 
 LAB: Final = "/lab"
 

@@ -18,13 +18,13 @@ from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.lab.rhythm import Silence
 from anew.units import counted, format_duration
-from anew.web import answers, drawing, scenes, words
+from anew.web import drawing, scenes, words
 from anew.web.assets import Assets
-from anew.web.cards import KNOWN_AS
+from anew.web.cards import JSON, KNOWN_AS
+from anew.web.computing import Ask, Made
 from anew.web.controls import LADDERS, for_a_box
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd
-from anew.web.messages import Ask, Made
 from anew.web.parts import CURVE_STARTS
 from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
 from anew.web.verdict import verdict
@@ -110,9 +110,6 @@ def warm_up() -> None:
 def make(ask: Ask) -> Made:
     """Make a page.
 
-    Args:
-        ask: The state, and whether the whole page is wanted.
-
     Returns:
         The page; its data say which address gives it again.
     """
@@ -124,7 +121,7 @@ def make(ask: Ask) -> Made:
     values |= _results(state, compute=fits and not ask.problem)
     data = values["data"]
     kept = ask.partial and not data["curves"] and not data["herds"]
-    values |= {"kept": kept, "data": data | answers.about(state, ask, kept=kept)}
+    values |= {"kept": kept, "data": data | _about(state, ask, kept=kept)}
     template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
     html = template.render(values)
     return Made(html.encode())
@@ -133,7 +130,6 @@ def make(ask: Ask) -> Made:
 def _results(state: State, *, compute: bool) -> dict[str, Any]:
     """Give what the templates show beside the form."""
     herds = _herds(state) if compute else []
-    answers.summarize(state.cards, herds)
     _end_slider(state, herds)
     played = _scenes(state, herds) if compute else []
     data = _data(state, herds, played)
@@ -170,7 +166,8 @@ def _facts(state: State, herds: list[Herd], played: list[scenes.Scene]) -> list[
         rows = _aligned(scenes.facts(played, jobs), played, herds)
     else:
         heading = f"{counted(jobs, 'job')} failing together, then at every retry"
-        rows = words.herd_facts(herds, jobs)
+        busiest = [words.busiest(one.rhythm.peak_minute, jobs) for one in herds]
+        rows = [("Peak minute", "calls, % of the jobs", busiest)]
     own = words.facts(herds, every=bool(played))
     return [("Each policy, whatever its jobs meet", own), (heading, rows)]
 
@@ -231,7 +228,7 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
         "jobs": state.values["jobs"],
         "charts": {name: name in state.charts for name in CHARTS},
         "herdAs": state.herd_as,
-        **drawing.curves({one.key: drawing.line_of(one) for one in herds}),
+        **drawing.curves(herds),
         "span": span,
         "edges": bounds,
         "herds": [
@@ -250,7 +247,7 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
             "waits": {one.key: _unbroken(words.about_waits(one, state.retry_number)) for one in herds},
         },
         "load": drawing.load(drawn, span, state.values, log=log),
-        "stands": answers.say_what_is_shown(state, span[1] if any(one.waves for one in drawn) else 0),
+        "stands": _say_what_is_shown(state, span[1] if any(one.waves for one in drawn) else 0),
         "waits": drawing.histograms(herds, state.retry_number, log=log),
         "retry": state.retry_number,
     }
@@ -265,3 +262,50 @@ def _peaks(one: Herd | scenes.Scene) -> tuple[int, int | None]:
     if isinstance(one, Herd):
         return one.rhythm.peak_second, None
     return one.outcome.peak_second, one.outcome.peak_second_after
+
+
+# ---- what the page says besides its pictures: what does not fit, what fields hold
+
+
+def _about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
+    """Give what the browser needs besides the pictures: what does not fit, what the form holds, where the state lives.
+
+    Args:
+        kept: Nothing is drawn, and the pictures of the state before stay.
+    """
+    errors = state.errors()
+    if kept:
+        errors = {name: f"{text}. The picture is still the previous one." for name, text in errors.items()}
+    return {
+        "errors": errors,
+        "unread": [card.key for card in state.cards if card.unread],
+        "summaries": {} if kept else {card.key: card.summary for card in state.cards if card.preset},
+        "idle": [item.name for card in state.cards for item in card.controls if item.idle],
+        "policies": ask.partial and state.restructured,
+        "set": _set(state),
+        "step": state.step(),
+        "url": state.url(),
+        "kept": kept,
+    }
+
+
+def _set(state: State) -> dict[str, Any]:
+    """Give where sliders stand, and what fields hold that the user has not just filled, by the name in the query."""
+    controls = [
+        *state.controls.values(),
+        state.retry,
+        *(item for card in state.cards for item in card.controls),
+    ]
+    sliders = {item.name: (item.slider.at, item.slider.end) for item in controls if item.slider is not None}
+    texts = {f"{card.key}.of": card.of for card in state.cards}
+    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
+    return {"sliders": sliders, "texts": texts}
+
+
+def _say_what_is_shown(state: State, end_ms: int) -> dict[str, str]:
+    """Say in numbers, beside the control itself, how far the pictures over time reach; 0: there is no retry."""
+    said = f"0 to {format_duration(end_ms)}" if end_ms else "nothing: there is no retry"
+    if end_ms and state.values[UNTIL] != end_ms:
+        said = f"all: {said}"
+    state.controls[UNTIL].stands = said
+    return {UNTIL: said}

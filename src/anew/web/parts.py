@@ -93,7 +93,6 @@ def take_apart(policy: Policy, prefix: str, given: Mapping[str, str]) -> Taken:
     """Make controls for everything that a policy says.
 
     Args:
-        policy: The policy as it was.
         prefix: What names in the query begin with, such as ``a``.
         given: The query's texts by whole name; they win over the policy.
     """
@@ -106,15 +105,11 @@ def _piece(piece: Piece, path: str, given: Mapping[str, str], taken: Taken) -> d
     return {
         name: _value(kind, getattr(piece, attribute), f"{path}.{name}", given, taken)
         for name, (attribute, kind) in fields_of(type(piece)).items()
-        if not _left_out(piece, attribute)
+        # A policy has either a curve or phases.
+        if not (
+            isinstance(piece, Policy) and attribute in ("curve", "phases") and not getattr(piece, attribute)
+        )
     }
-
-
-def _left_out(piece: Piece, attribute: str) -> bool:
-    """Tell whether a field cannot be: a policy has either a curve or phases."""
-    if not isinstance(piece, Policy):
-        return False
-    return (attribute == "curve" and piece.curve is None) or (attribute == "phases" and not piece.phases)
 
 
 def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
@@ -135,7 +130,7 @@ def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: T
         label=_label(path),
         hint=HINTS.get(leaf, ""),
         placeholder="none" if getattr(kind, "optional", False) else "",
-        more=_seldom(leaf, kind),
+        more=leaf in SELDOM and not (leaf == "base" and isinstance(kind, Duration)),
     )
     taken.controls.append(made)
     return kind.write(found)
@@ -154,10 +149,6 @@ def _tagged(kind: Tagged, value: Any, path: str, given: Mapping[str, str], taken
     made.options = tuple((name, name.replace("_", " ")) for name in pieces)
     taken.controls.append(made)
     return {chosen: _piece(value, path, given, taken)}
-
-
-def _seldom(leaf: str, kind: Kind) -> bool:
-    return leaf in SELDOM and not (leaf == "base" and isinstance(kind, Duration))
 
 
 def _label(path: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff import Policy
+from anew.lab.charts.data import shown_retries
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.charts.loads import Seconds, seconds
 from anew.lab.rhythm import in_order
@@ -17,7 +18,7 @@ from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import Wave, as_wave
 from anew.units import format_duration
-from anew.web.herds import Herd, retries_shown
+from anew.web.herds import Herd
 from anew.web.state import SCENARIO, UNTIL
 from anew.web.words import Row, busiest
 
@@ -99,17 +100,13 @@ def in_words(values: Mapping[str, Any]) -> str:
 def scene(herd: Herd, scenario: Scenario) -> Scene:
     """Simulate one policy.
 
-    Args:
-        herd: Its herd.
-        scenario: What happens to it.
-
     Raises:
         InvalidInput: It would be too much work.
     """
     policy = herd.policy
     if scenario.success == 0 and policy.retries is None:
-        policy = policy.with_limit(retries_shown(policy))
-    few = scenario.coupled or scenario.jobs * retries_shown(policy) <= _KEPT_CALLS
+        policy = policy.with_limit(shown_retries(policy))
+    few = scenario.coupled or scenario.jobs * shown_retries(policy) <= _KEPT_CALLS
     return replace((_kept if few else _played)(policy, scenario), key=herd.key, label=herd.label)
 
 
@@ -137,21 +134,22 @@ def facts(scenes: Sequence[Scene], jobs: int) -> list[Row]:
         ("Half are done", "of those that get through", [_half(one) for one in scenes]),
         ("Calls made", "after the first failures", [f"{one.herd_calls:,}" for one in outcomes]),
     ]
-    if any(one.fresh for one in outcomes):
-        rows.append(("Others' retries", "of the calls beside these jobs", [_others(one) for one in outcomes]))
+    others = [
+        f"{one.fresh.retries:,}" for one in outcomes if one.fresh
+    ]  # of all or of none, as the scenario is
+    if others:
+        rows.append(("Others' retries", "of the calls beside these jobs", others))
     rows.append(("Peak second", "calls, % of the jobs", [busiest(one.peak_second, jobs) for one in outcomes]))
     rows.append(("Peak minute", "calls, % of the jobs", [busiest(one.peak_minute, jobs) for one in outcomes]))
     if any(one.peak_minute_after is not None for one in outcomes):
         cells = [busiest(one.peak_minute_after or 0, jobs) for one in outcomes]
         rows.append(("Peak minute when it returns", "after the outage", cells))
-    if any(one.downstream for one in outcomes):
-        rows.append(("Done in vain", "nobody waited any more", [_abandoned(one) for one in outcomes]))
-        rows.append(("Longest queue", "calls not yet done", [_queue(one) for one in outcomes]))
+    downs = [one.downstream for one in outcomes if one.downstream]
+    if downs:
+        vain = [f"{sum(down.abandoned):,}" for down in downs]
+        rows.append(("Done in vain", "nobody waited any more", vain))
+        rows.append(("Longest queue", "calls not yet done", [f"{down.most_backlog:,}" for down in downs]))
     return rows
-
-
-def _others(one: Outcome) -> str:
-    return "–" if one.fresh is None else f"{one.fresh.retries:,}"
 
 
 def _half(one: Scene) -> str:
@@ -162,14 +160,6 @@ def _half(one: Scene) -> str:
     if not one.outage_ms or took_ms < one.outage_ms:
         return format_duration(took_ms)
     return f"{format_duration(one.outage_ms)} + {format_duration(took_ms - one.outage_ms)}"
-
-
-def _abandoned(one: Outcome) -> str:
-    return "–" if one.downstream is None else f"{sum(one.downstream.abandoned):,}"
-
-
-def _queue(one: Outcome) -> str:
-    return "–" if one.downstream is None else f"{one.downstream.most_backlog:,}"
 
 
 def said(scenes: Sequence[Scene]) -> list[str]:

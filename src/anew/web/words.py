@@ -56,11 +56,6 @@ def facts(herds: Sequence[Herd], *, every: bool = True) -> list[Row]:
     return rows
 
 
-def herd_facts(herds: Sequence[Herd], jobs: int) -> list[Row]:
-    """Give the figures of jobs that fail together, and at every retry, which the verdict does not have."""
-    return [("Peak minute", "calls, % of the jobs", [busiest(one.rhythm.peak_minute, jobs) for one in herds])]
-
-
 def _count(herd: Herd) -> str:
     if herd.policy.retries is None and not herd.explained.ended_by_deadline:
         return f"no end; {herd.retries} shown"

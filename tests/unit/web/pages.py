@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from anew.web.messages import Ask
+from anew.web.computing import Ask
 from anew.web.page import make
 
 

@@ -23,26 +23,8 @@ def test_a_preset_as_it_comes_has_its_own_summary(name: str) -> None:
     assert made.data["idle"] == []
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        # 15 s + 0 to 29 s, then 16 s + twice 0 to 29 s.
-        ("a=sidekiq&a.limit=2", "After sidekiq (up to 6.2.1), changed: 2 retries in 31 s to 1 min 58 s."),
-        ("a=constant&a.wait=1m&a.limit=1", "After constant, changed: 1 retry in 1 min."),
-        ("a=constant&a.limit=0", "After constant, changed: no retry."),
-        ("a=constant&a.limit=", "After constant, changed: retries without end."),
-        ("a=constant&a.limit=200", "After constant, changed: 200 retries."),  # more than the page works out
-        ("a=constant&a.limit=30&a.deadline=12m", "After constant, changed: at most 2 retries within 12 min."),
-        (
-            "a=temporal&a.deadline=1h",
-            "After temporal, changed: as many retries as begin within 1 h.",
-        ),
-        # 100 retries of 100,000 jobs are too many to be worked out.
-        ("a=constant&a.limit=100&jobs=100000", "After constant, changed."),
-    ],
-)
-def test_a_changed_preset_says_what_it_comes_to(query: str, expected: str) -> None:
-    assert summary(page(query)) == expected
+def test_a_changed_preset_says_so() -> None:
+    assert summary(page("a=sidekiq&a.limit=2")) == "After sidekiq (up to 6.2.1), changed."
 
 
 def test_what_surprises_about_a_preset_is_said_of_it_as_it_comes() -> None:

@@ -173,4 +173,4 @@ def test_the_largest_that_zizq_can_say() -> None:
     assert Policy.from_json(backoff).with_limit(25) == largest.policy.with_limit(25)
     (form,) = [form for form in forms(card(a="zizq", a__base="4294967296ms")) if form.name == "Zizq"]
     assert form.text == ""
-    assert "its numbers have 32 bits, and base_ms would be 4294967296." in form.note
+    assert "in numbers of 32 bits." in form.note

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from anew.web.computing import answer
-from anew.web.messages import Ask, Made, framed
+from anew.web.computing import Ask, Made, answer, framed
 
 
 def test_a_page_that_is_made_is_the_answer() -> None:

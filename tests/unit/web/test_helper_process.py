@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from anew.errors import InternalError, Overloaded
+from anew.web.computing import Ask, Made
 from anew.web.helper_process import MAX_WAITING, TOO_LONG, HelperProcess
-from anew.web.messages import Ask, Made
 from tests.unit.net.loopback import loops, run, until
 
 PRETENDER = """
 import os, signal, sys, time
-from anew.web.messages import READY, Ask, Made, framed
+from anew.web.computing import READY, Ask, Made, framed
 import msgspec
 source, sink = sys.stdin.buffer, sys.stdout.buffer
 def say(made):

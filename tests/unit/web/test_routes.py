@@ -11,9 +11,9 @@ from anew.errors import NotFound, Overloaded
 from anew.http.formats import JSON
 from anew.http.router import Router
 from anew.web.assets import Assets
+from anew.web.computing import Ask, Made
 from anew.web.helper_process import HelperProcess, Then
 from anew.web.lab import add_routes, to_the_lab
-from anew.web.messages import Ask, Made
 from tests.unit.http.asked import Answer, Asked
 
 ASSETS = Assets()

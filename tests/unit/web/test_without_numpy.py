@@ -22,7 +22,7 @@ if sys.argv[1] == "without":
 import msgspec
 import anew.web.herds
 anew.web.herds._DRAWN = 300  # as many as both draw: without NumPy there are fewer than with it
-from anew.web.messages import Ask
+from anew.web.computing import Ask
 from anew.web.page import make
 pages = [make(Ask(query.encode())).html.decode() for query in {QUERIES!r}]
 sys.stdout.buffer.write(msgspec.json.encode(pages))

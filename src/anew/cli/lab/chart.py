@@ -15,13 +15,13 @@ from anew.cli.output import coloured, show_json
 from anew.cli.values import given_policy
 from anew.errors import InvalidInput
 from anew.lab.charts.classics import herd, zaqar
-from anew.lab.charts.compose import JOBS, KINDS, compose
+from anew.lab.charts.data import JOBS, KINDS, compose
 from anew.lab.charts.link import beyond_page, link
 from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
-    from anew.lab.charts.ink import Style
     from anew.lab.charts.pictures import Picture
+    from anew.lab.charts.text import Style
     from anew.lab.simulation.scenario import Scenario
 
 _TAKES: Final = {
@@ -165,7 +165,7 @@ def _composed(
     }
     import msgspec
 
-    from anew.lab.charts.scales import log_of
+    from anew.lab.charts.axes import log_of
 
     picture = compose(kind, policies, _scenario(kind, told), log=log, **plain)
     seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}
@@ -220,7 +220,7 @@ def style_of(stream: Any, *, width: int | None = None, dark: bool | None = None)
         width: Characters across; None: the terminal's, 80 where there is none.
         dark: Its ground; None: as the terminal says (``COLORFGBG``), dark where it says nothing.
     """
-    from anew.lab.charts.ink import Style
+    from anew.lab.charts.text import Style
 
     columns = shutil.get_terminal_size((80, 24)).columns if width is None else width
     if dark is None:

@@ -130,7 +130,7 @@ def _show_retries(outcome: Outcome, rows: int) -> None:
 
 def _show_load(outcome: Outcome, scenario: Scenario) -> None:
     """Draw the load as lines of text, and what a limited downstream did."""
-    from anew.lab.charts.tallies import sparkline
+    from anew.lab.charts.terminal import sparkline
 
     down = outcome.downstream
     rows: list[tuple[str, Sequence[int]]] = [("calls", outcome.load.counts)]
@@ -155,10 +155,6 @@ def _show_load(outcome: Outcome, scenario: Scenario) -> None:
 
 def summary(outcome: Outcome, scenario: Scenario) -> list[str]:
     """Say in words what came of it.
-
-    Args:
-        outcome: What came of it.
-        scenario: Of what.
 
     Returns:
         One sentence or two a line.

@@ -145,7 +145,7 @@ def _given(
         InvalidInput: No such rule or policy, or no duration.
     """
     from anew.lab.lint import check_rules
-    from anew.lab.lint.table import read_table
+    from anew.lab.lint.documents import read_table
 
     outages = options.pop("outages")
     stated = {name.replace("_", "-"): value for name, value in options.items() if value is not None}

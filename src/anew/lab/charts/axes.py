@@ -1,14 +1,15 @@
-"""Axes: where a value stands between the two ends of an axis, and which ticks people can read."""
+"""Axes: where a value stands between the two ends of an axis, which ticks people can read, and the axes of each kind of picture."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from anew.lab.charts.pictures import Band, Dots, Heat, Load, Panel, Picture
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_duration
 
 _STEPS_MS: Final = (
@@ -97,14 +98,12 @@ def duration_ticks(scale: Scale, most: int) -> list[int]:
     if scale.log:
         return _landmarks(scale, most)
     span = scale.high - scale.low
-    fitting = (step for step in _STEPS_MS if _ticks_of(scale, step) <= most)
+    fitting = (
+        step for step in _STEPS_MS if math.floor(scale.high / step) - math.ceil(scale.low / step) < most
+    )
     step = next(fitting, _nice(span / max(most - 1, 1)))
     first = math.ceil(scale.low / step)
     return [n * step for n in range(first, math.floor(scale.high / step * (1 + 1e-12)) + 1)]
-
-
-def _ticks_of(scale: Scale, step: int) -> int:
-    return math.floor(scale.high / step) - math.ceil(scale.low / step) + 1
 
 
 def _landmarks(scale: Scale, most: int) -> list[int]:
@@ -145,25 +144,23 @@ def _nice(least: float) -> int:
     return next(n for n in (power, 2 * power, 5 * power, 10 * power) if n >= least)
 
 
-def duration_label(ms: float) -> str:
-    """Write one duration on an axis: ``0``, ``15 s``, ``1 min``, ``1.5 h``, ``20 d``: in one unit, halves allowed."""
-    whole = round(ms)
-    return next(
-        (_in_unit(whole, unit_ms, unit) for unit_ms, unit in _UNITS if whole and _fits(whole, unit_ms)), "0"
-    )
-
-
 def duration_labels(ticks: Sequence[int]) -> list[str]:
-    """Write the ticks of one axis: all in one unit where they stand at equal distances, else each in its own.
+    """Write the ticks of one axis: ``0``, ``15 s``, ``1 min``, ``1.5 h``, ``20 d``; one unit each, halves allowed.
 
-    Steps of half a unit change units without confusing anybody: ``30 min  1 h  1.5 h``.
+    All have the same unit where they stand at equal distances. But steps of half a unit change units without confusing
+    anybody: ``30 min  1 h  1.5 h``.
     """
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 0
     even = all(after - before == step for before, after in itertools.pairwise(ticks))
-    if not step or not even or any(2 * step == unit_ms for unit_ms, _ in _UNITS):
-        return [duration_label(tick) for tick in ticks]
-    unit_ms, unit = next(item for item in _UNITS if _fits(step, item[0]))
-    return [_in_unit(tick, unit_ms, unit) if tick else "0" for tick in ticks]
+    alike = step and even and not any(2 * step == unit_ms for unit_ms, _ in _UNITS)
+    return [_in_unit(tick, step if alike else tick) for tick in ticks]
+
+
+def _in_unit(ms: int, of_ms: int) -> str:
+    """Write a duration in the largest unit of which another one is whole halves."""
+    fitting = (item for item in _UNITS if of_ms >= item[0] and 2 * of_ms % item[0] == 0)
+    unit_ms, unit = next(fitting, _UNITS[-1])
+    return f"{ms / unit_ms:,.10g} {unit}" if ms else "0"
 
 
 def exact_label(ms: int) -> str:
@@ -174,14 +171,6 @@ def exact_label(ms: int) -> str:
         if count:
             parts.append(f"{count:,} {unit}")
     return " ".join(parts) or "0"
-
-
-def _fits(ms: int, unit_ms: int) -> bool:
-    return unit_ms == 1 or (ms >= unit_ms and 2 * ms % unit_ms == 0)
-
-
-def _in_unit(ms: int, unit_ms: int, unit: str) -> str:
-    return f"{ms / unit_ms:,.10g} {unit}"
 
 
 def mean_label(ms: float) -> str:
@@ -196,3 +185,117 @@ def count_label(count: float) -> str:
     if whole >= 1_000_000 and whole % 100_000 == 0:
         return f"{whole / 1_000_000:g} M"
     return f"{whole:,}"
+
+
+# ---- the axes of each kind of picture, whatever draws it: their scales, names and ticks, and whether they count in powers
+
+
+_LOG_FROM: Final = 300
+"""A linear axis whose end is so many times its smallest value hides most of it."""
+
+
+class Tick(NamedTuple):
+    """A mark on an axis: its place in [0, 1] and its text."""
+
+    place: float
+    text: str
+
+
+def time_ticks(scale: Scale, most: int, *, exact: bool = False) -> list[Tick]:
+    """Give the marks of an axis of durations.
+
+    Args:
+        exact: It begins far from 0, and instants are written in full.
+    """
+    ticks = duration_ticks(scale, most)
+    texts = [exact_label(tick) for tick in ticks] if exact else duration_labels(ticks)
+    return [Tick(scale.at(tick), text) for tick, text in zip(ticks, texts, strict=True)]
+
+
+def band_scale(band: Band, *, log: bool) -> Scale:
+    """Give the axis of a band's waits."""
+    points = [point for line in band.lines for point in line.points]
+    waits = [wait for point in points for wait in (point.earliest_ms, point.latest_ms)]
+    waits_between = [wait for line in band.lines for wait in line.middles_ms]
+    return time_scale([wait for wait in (*waits, *waits_between) if wait is not None], log=log)
+
+
+def band_name(band: Band) -> str:
+    """Name the axis of a band's waits, and what its lines are."""
+    kinds = {line.line for line in band.lines}
+    return "wait before the retry" + (f", line: the {kinds.pop()}" if len(kinds) == 1 else "")
+
+
+def herd_scale(dots: Dots, *, log: bool) -> Scale:
+    """Give the time axis of a herd; which panels that are to be compared share."""
+    return time_scale([dots.begin_ms, dots.end_ms], log=log)
+
+
+def load_scale(load: Load) -> Scale:
+    """Give the time axis of a load; one of powers begins at 0 all the same, and is nearly linear within the first column."""
+    shift = float(load.edges_ms[1]) if load.log else 0.0
+    return Scale(float(load.edges_ms[0]), float(load.edges_ms[-1]), load.log, shift)
+
+
+def log_of(picture: Picture) -> bool:
+    """Tell whether a picture's axes of durations count in powers: as it says, or for all if any panel needs it."""
+    return any(map(uses_log, picture.panels)) if picture.log is None else picture.log
+
+
+def uses_log(panel: Panel) -> bool:
+    """Tell which axis of durations shows more of a panel: one of powers where the last is hundreds of times the first."""
+    match panel:
+        case Band():
+            waits = [point.latest_ms for line in panel.lines for point in line.points if point.latest_ms]
+        case Dots():
+            waits = [ms for row in panel.instants_ms for ms in (row[:1] + row[-1:]) if ms]
+            return bool(waits) and sorted(waits)[-1] > _LOG_FROM * sorted(waits)[len(waits) // 4]
+        case Heat() | Load():
+            return panel.log
+        case _:
+            return False
+    return bool(waits) and max(waits) > _LOG_FROM * min(waits)
+
+
+# ---- the end of an outage on an axis of time: a moment that matters of itself, and so has a tick and a name there
+
+
+def outage_mark(outage_ms: int | None, scale: Scale, arrow: str = " →") -> Tick | None:
+    """Give where an outage ends on an axis, and what is written there.
+
+    Args:
+        outage_ms: When it ends; None or 0: there is none.
+
+    Returns:
+        Its place and its name; one that ends behind the axis has an arrow and stands at the axis' end. None where there
+        is nothing to mark, or all of the axis comes later.
+    """
+    if not outage_ms or outage_ms <= scale.low:
+        return None
+    beyond = arrow if outage_ms > scale.high else ""
+    return Tick(scale.at(outage_ms), f"outage {format_duration(outage_ms)}{beyond}")
+
+
+def with_outage(
+    ticks: Sequence[Tick], outage_ms: int | None, scale: Scale, letter: float = 0.0
+) -> list[Tick]:
+    """Give an axis' ticks with one where an outage ends; others that would touch it give way.
+
+    Args:
+        outage_ms: When it ends; None or 0: there is none.
+        letter: The width of a letter, as a share of the axis; 0: only a tick at the same place gives way.
+    """
+    mark = outage_mark(outage_ms, scale)
+    if mark is None or not outage_ms or outage_ms > scale.high:
+        return list(ticks)
+    own = Tick(mark.place, format_duration(outage_ms))
+
+    def middle(tick: Tick) -> float:
+        # A text at either end of the axis is moved inwards.
+        half = len(tick.text) / 2 * letter
+        return min(max(tick.place, half), 1 - half)
+
+    def touch(tick: Tick) -> bool:
+        return abs(middle(tick) - middle(own)) <= (len(own.text) + len(tick.text) + 2) / 2 * letter
+
+    return sorted([*(tick for tick in ticks if tick.place != own.place and not touch(tick)), own])

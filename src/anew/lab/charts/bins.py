@@ -30,9 +30,6 @@ def step_of(waits: Wave) -> int:
     """Give the step in which waits are diced, in ms: 1,000 where all are whole seconds apart; 1 where there is none.
 
     The shortest and the longest need not fit: a floor or a cap holds them wherever it stands.
-
-    Args:
-        waits: Some waits.
     """
     if isinstance(waits, list):
         values = sorted(set(waits[:_LOOKED_AT]))
@@ -50,12 +47,11 @@ def _inner(steps: Any) -> Any:
 
 
 def wait_edges(herds: Sequence[Wave], bins: int) -> tuple[float, ...]:
-    """Give bins for the waits of some herds: equally wide, each as wide as a whole number of steps.
+    """Give bins for the waits of some herds, not all empty: equally wide, each as wide as a whole number of steps.
 
     A bin's middle is the middle of the values it may hold, so that whole seconds stand above their second.
 
     Args:
-        herds: The waits of each, not all empty.
         bins: How many are wanted. Up to twice as many are given where that is one for each value.
 
     Returns:

@@ -72,13 +72,7 @@ def zaqar() -> Picture:
 
 
 def herd(jobs: int = 100, retries: int = 5, seed: int = 1) -> Picture:
-    """Give the dot charts of four functions, each with `even` on the same mean waits beside it.
-
-    Args:
-        jobs: Jobs that fail together at 0.
-        retries: Retries of each job, all failing.
-        seed: Chance.
-    """
+    """Give the dot charts of four functions, each with `even` on the same mean waits beside it."""
     scenario = Scenario(jobs=jobs, seed=seed, success=0)
     panels = [
         dots(Named(label, Policy.from_json(form | {"limit": retries})), scenario, retries)

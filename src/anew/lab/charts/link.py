@@ -11,7 +11,7 @@ import msgspec
 from anew.backoff import Policy
 from anew.backoff.kinds import Duration, Integer, Kind
 from anew.errors import InvalidInput
-from anew.lab.charts.bounds import MOST_RETRIES, shown_retries
+from anew.lab.charts.data import MOST_RETRIES, shown_retries
 from anew.lab.simulation.scenario import MAX_SEED, PAGE_JOBS
 
 LETTERS: Final = "abcd"
@@ -34,9 +34,7 @@ _ON_PAGE: Final[dict[str, Kind]] = {
 def link(forms: Sequence[Any], **more: Any) -> str:
     """Give path and query of the lab's page with the same policies; "" for what it would refuse (`beyond_page`).
 
-    Args:
-        forms: Policies as people give them.
-        more: Other fields of the page; None leaves one out.
+    What is None of ``more``, the other fields of the page, is left out.
     """
     if beyond_page(forms, **more):
         return ""
@@ -50,12 +48,7 @@ def link(forms: Sequence[Any], **more: Any) -> str:
 
 
 def beyond_page(forms: Sequence[Any], **more: Any) -> str:
-    """Say what of a picture the lab's page would refuse; "" if it takes all.
-
-    Args:
-        forms: Policies as people give them.
-        more: Fields of the page; None leaves one out.
-    """
+    """Say what of a picture the lab's page would refuse; "" if it takes all."""
     if len(forms) > len(LETTERS):
         return f"it takes {len(LETTERS)} policies at most"
     for name, kind in _ON_PAGE.items():

@@ -229,7 +229,7 @@ class Slide(Law):
     def __init__(self, a: float, b: float, c: float, *, dither: float, floor: float, ceil: float) -> None:
         self._a, self._b, self._c, self._dither = a, b, c, dither
         shakes = [(1 + dither * (x - 0.5), weight) for x, weight in GAUSS_8] if dither else [(1.0, 1.0)]
-        low, high = self._range(dither)
+        low, high = self._range()
         self.earliest_ms = math.floor(min(max(low, floor), ceil))
         self.latest_ms = math.floor(min(max(high, floor), ceil))
         parts = [
@@ -239,11 +239,11 @@ class Slide(Law):
         ]
         self.mean_ms, self.sd_ms = mixed(parts)
         if self.latest_ms - self.earliest_ms < FEW:
-            self._count(low, high, floor, ceil)
+            self._count()
         else:
             self.mean_ms -= 0.5 * (1 - self.below(floor) - (1 - self.below(ceil)))
 
-    def _count(self, low: float, high: float, floor: float, ceil: float) -> None:
+    def _count(self) -> None:
         shares = [self.cdf(ms) for ms in range(self.earliest_ms, self.latest_ms + 1)]
         each = [share - before for share, before in zip(shares, [0.0, *shares], strict=False)]
         self.mean_ms, self.sd_ms = mixed(
@@ -261,10 +261,10 @@ class Slide(Law):
         value = self.at(min(max(percent / 100, 0.0), 1.0))
         return min(max(math.ceil(value) - 1, self.earliest_ms), self.latest_ms)
 
-    def _range(self, dither: float) -> tuple[float, float]:
+    def _range(self) -> tuple[float, float]:
         turn = -self._b / (2 * self._c) if self._c else 0.0
         values = [self.at(p) for p in (0.0, 1.0, min(max(turn, 0.0), 1.0))]
-        return min(values) * (1 - dither / 2), max(values) * (1 + dither / 2)
+        return min(values) * (1 - self._dither / 2), max(values) * (1 + self._dither / 2)
 
     def below(self, ms: float) -> float:
         """Give the share of values below ``ms``."""

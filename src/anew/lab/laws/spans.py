@@ -33,12 +33,7 @@ class Span(NamedTuple):
 
 
 def spans(policy: Policy, rows: int) -> Iterator[Span]:
-    """Give the bounds of the first retries, as many as the deadline admits; the limit is left aside.
-
-    Args:
-        policy: The policy.
-        rows: How many.
-    """
+    """Give the bounds of the first retries, as many as the deadline admits; the limit is left aside."""
     low, high = policy.floor_ms, policy.highest_ms
     end, clip = policy.deadline_ms, policy.on_deadline == "clip"
     before, told, clamped = 0.0, True, False

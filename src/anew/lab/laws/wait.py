@@ -18,10 +18,6 @@ from anew.lab.laws.shapes import Law, Mixture, Piece, Slide
 def law(policy: Policy, retry: int) -> Law | None:
     """Give the law of the wait before one retry.
 
-    Args:
-        policy: The policy.
-        retry: Which retry, 1 = the first.
-
     Returns:
         The law; None where a custom function decides, or where the wait depends on the one before.
     """
@@ -29,13 +25,7 @@ def law(policy: Policy, retry: int) -> Law | None:
 
 
 def laws(policy: Policy, retries: int, *, first: int = 1) -> Iterator[Law | None]:
-    """Give the laws of the waits before retries ``first`` to ``retries``, the policy's own limit left aside; see `law`.
-
-    Args:
-        policy: The policy.
-        retries: The last retry.
-        first: The first one.
-    """
+    """Give the laws of the waits before retries ``first`` to ``retries``, the policy's own limit left aside; see `law`."""
     # Beyond a cap all waits have the same law.
     known: dict[tuple[float, ...], Law] = {}
     for retry in range(first, retries + 1):

@@ -190,8 +190,6 @@ def remedy(facts: Facts, outage_ms: int, survivors: float) -> str:
     """Say what to do so that enough jobs outlive an outage.
 
     Args:
-        facts: The policy, which lets too many die.
-        outage_ms: The outage's length from the first failure.
         survivors: The share of jobs that shall outlive it.
     """
     policy = facts.policy

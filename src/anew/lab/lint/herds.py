@@ -260,12 +260,7 @@ _NODES: Final = 128
 
 
 def is_shorter(one: Mixture, other: Mixture) -> float:
-    """Give the chance that a wait is shorter than another one, both in whole milliseconds, independent of each other.
-
-    Args:
-        one: The law of the wait that may be the shorter.
-        other: The law of the one that it is held against.
-    """
+    """Give the chance that a wait is shorter than another one, both in whole milliseconds, independent of each other."""
     return math.fsum(
         piece.weight * math.fsum(one.below(math.floor(value)) for value in values) / len(values)
         for piece in other.pieces
@@ -280,11 +275,7 @@ def _values(piece: Piece) -> list[float]:
 
 
 def few_values(pieces: Iterable[Piece]) -> tuple[int, float] | None:
-    """Give how many values there are and the share of the likeliest; None if they are as many as milliseconds.
-
-    Args:
-        pieces: What a wait is made of.
-    """
+    """Give how many values there are and the share of the likeliest; None if they are as many as milliseconds."""
     found = [*pieces]
     # A die's values that are less than a millisecond apart fall together again where waits are cut.
     if any(piece.faces == 0 or (piece.faces > 1 and piece.step < 1) for piece in found):

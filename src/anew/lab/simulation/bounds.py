@@ -70,10 +70,6 @@ class Budget:
     def foresee(self, jobs: int, retries: int) -> None:
         """Refuse at once what is certain to end beyond the bounds.
 
-        Args:
-            jobs: How many there are.
-            retries: What each of them will make.
-
         Raises:
             InvalidInput: That is too much.
         """
@@ -84,7 +80,6 @@ class Budget:
         """Count calls.
 
         Args:
-            calls: How many.
             retry: The highest retry among them.
 
         Raises:

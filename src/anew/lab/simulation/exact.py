@@ -1,4 +1,4 @@
-"""The slow and sure way: every failure of every job goes through the engine's own decision, one by one."""
+"""The slow and sure way: every failure of every job goes through the engine's own decision; and the chance beside it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from anew.backoff import Policy
 from anew.jobs import Defaults, Failed, Job, State, decide_failure
 from anew.lab.chance import ARRIVAL, SUCCESS, LabDraws, PhaseKind, number
-from anew.lab.simulation.bounds import Budget
-from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 
 _FAILURE: Final = Failed(message="")
@@ -54,10 +52,6 @@ class TrueJobs:
     def fail(self, number: int, now: int) -> int | None:
         """Let a job fail.
 
-        Args:
-            number: Which.
-            now: When, in ms.
-
         Returns:
             When it is tried again; None: it is dead.
         """
@@ -98,30 +92,3 @@ def succeeds(scenario: Scenario) -> Callable[[int, int], bool]:
     if success in (0.0, 1.0):
         return lambda job, retry: success == 1.0
     return lambda job, retry: number(seed, SUCCESS, job, retry) < success
-
-
-def simulate_exactly(policy: Policy, scenario: Scenario, budget: Budget, record: Record) -> None:
-    """Simulate jobs that do not hinder each other, job by job."""
-    jobs, lucky = TrueJobs(policy, scenario), succeeds(scenario)
-    latency_ms, timeout_ms = scenario.latency_ms, scenario.timeout_ms
-    in_time = timeout_ms is None or latency_ms <= timeout_ms
-    failing_ms = latency_ms if timeout_ms is None else min(latency_ms, timeout_ms)
-    horizon_ms = scenario.end_ms
-    for job, first_ms in enumerate(arrivals(scenario)):
-        now, retry = first_ms, 0
-        while True:
-            due = jobs.fail(job, now)
-            if due is None:
-                record.ends.death(now)
-                break
-            if horizon_ms is not None and due > horizon_ms:
-                break
-            retry += 1
-            budget.spend(1, retry)
-            record.retried(job, retry, due)
-            if due >= scenario.outage_ms and in_time and lucky(job, retry):
-                record.good[retry] += 1
-                record.ends.success(due + latency_ms, first_ms)
-                break
-            now = due if due < scenario.outage_ms else due + failing_ms
-        budget.tell(job + 1, scenario.jobs)

@@ -18,7 +18,7 @@ from anew.lab.vector import Floats, HerdChance, Millis, Waits
 
 
 def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget, record: Record) -> None:
-    """Simulate jobs that do not hinder each other, all at once; what happens is what `simulate_exactly` says."""
+    """Simulate jobs that do not hinder each other, all at once; what happens is what `queueing` says where nothing is limited."""
     herd = _Herd(policy, scenario, record.ends)
     shown, retry = len(record.dots), 0
     while herd.alive:

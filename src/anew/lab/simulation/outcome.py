@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from anew.lab.rhythm import Silence
 from anew.lab.waves import Wave
-from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, refused
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MAX_BINS: Final = 2_000
 """The most bins of a load."""
-
-SHOWN_RETRIES: Final = 12
-"""So many retries have a load of their own."""
 
 SHOWN_JOBS: Final = 100
 """So many jobs have their instants told one by one."""
@@ -29,9 +24,7 @@ BIN_WIDTHS_MS: Final = (
     10 * MINUTE_MS, 30 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS, 5 * DAY_MS, 10 * DAY_MS,
     50 * DAY_MS, 100 * DAY_MS, 500 * DAY_MS, 1_000 * DAY_MS, 10_000 * DAY_MS, 100_000 * DAY_MS,
 )  # fmt: skip
-"""Widths of bins. Each is a multiple of the one before, so that fine bins add up to coarse ones."""
-
-assert all(wide % narrow == 0 for narrow, wide in pairwise(BIN_WIDTHS_MS))
+"""Widths of bins."""
 
 
 class RetryOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -135,7 +128,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         wasted: Calls that brought nothing: refused, failed, or answered too late.
         retries: One line per retry.
         load: Calls per bin.
-        by_retry: The same of the first retries alone, the first 12 at most.
         peak_second: Most calls in any second that begins on a tenth of a second, wherever the clock's seconds begin.
         peak_minute: Most calls in any 60 s that begin on a tenth of a second.
         peak_second_after: The peak second of the calls at or after the end of the outage: what meets the service when it
@@ -161,7 +153,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     wasted: int
     retries: tuple[RetryOutcome, ...]
     load: Load
-    by_retry: tuple[tuple[int, ...], ...]
     peak_second: int
     peak_minute: int
     peak_second_after: int | None
@@ -175,57 +166,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     downstream: Downstream | None = None
     fresh: Fresh | None = None
 
-    def rebinned(self, bin_ms: int) -> Outcome:
-        """Give the same with wider bins, so that several outcomes can lie side by side.
-
-        Args:
-            bin_ms: A multiple of the bins' present width, such as another outcome's.
-
-        Raises:
-            InvalidInput: It is no multiple.
-        """
-        factor, rest = divmod(bin_ms, self.load.bin_ms)
-        if factor < 1 or rest:
-            raise refused("bin_ms", bin_ms, f"a multiple of {self.load.bin_ms}, the bins' width")
-        if factor == 1:
-            return self
-        return msgspec.structs.replace(
-            self,
-            load=Load(bin_ms, widened(self.load.counts, factor)),
-            by_retry=tuple(widened(counts, factor) for counts in self.by_retry),
-            downstream=self.downstream and _widened(self.downstream, bin_ms, factor),
-        )
-
 
 def bin_width_ms(last_ms: int) -> int:
     """Give the narrowest width of bins that reach from 0 past an instant with at most 2,000 of them."""
     return next(width for width in BIN_WIDTHS_MS if last_ms // width < MAX_BINS)
 
 
-def widened(counts: Sequence[int], factor: int) -> tuple[int, ...]:
-    """Add up so many neighbouring bins into one."""
-    return tuple(sum(counts[start : start + factor]) for start in range(0, len(counts), factor))
-
-
-def _widened(downstream: Downstream, bin_ms: int, factor: int) -> Downstream:
-    def last(counts: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(counts[min(start + factor, len(counts)) - 1] for start in range(0, len(counts), factor))
-
-    sums = {name: widened(getattr(downstream, name), factor) for name in ("offered", "served", "abandoned")}
-    levels = {name: last(getattr(downstream, name)) for name in ("backlog", "held")}
-    return msgspec.structs.replace(downstream, bin_ms=bin_ms, **sums, **levels)
-
-
 def percentile(ordered: Wave, share: float) -> int:
     """Give a percentile by nearest rank out of a sorted, non-empty sequence."""
     # In hundredths, so that 0.95 of 20 is the 19th whatever the last bit of 0.95 says.
     return int(ordered[max(0, -(-round(share * 100) * len(ordered) // 100) - 1)])
-
-
-def in_same_bins(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Give outcomes whose loads can be laid over each other.
-
-    Bins of different widths are multiples of each other: the widest suit all.
-    """
-    bin_ms = max(outcome.load.bin_ms for outcome in outcomes)
-    return [outcome.rebinned(bin_ms) for outcome in outcomes]

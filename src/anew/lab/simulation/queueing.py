@@ -58,7 +58,7 @@ _SPENT_EVERY: Final = 256
 def simulate_queueing(
     policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, exact: bool
 ) -> None:
-    """Simulate jobs that hinder each other."""
+    """Simulate jobs that hinder each other; where nothing is limited, those of which each failure is decided by itself."""
     fresh = _fresh(scenario, budget)
     jobs, firsts = _ways(policy, scenario, len(fresh), exact=exact)
     traffic = _Traffic(scenario, firsts, fresh, jobs, budget, record)

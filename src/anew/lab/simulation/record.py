@@ -14,7 +14,6 @@ from anew.lab.rhythm import even_second, in_order, rhythm
 from anew.lab.simulation.outcome import (
     SHOWN_DOTS,
     SHOWN_JOBS,
-    SHOWN_RETRIES,
     Downstream,
     Fresh,
     Load,
@@ -134,12 +133,6 @@ class Record:
         calls = self.calls()
         found = rhythm(calls)
         reach = min(found.last_ms // bin_ms + 1, bins) if found.calls else 0
-        retries, by_retry = [], [(0,) * reach] * min(SHOWN_RETRIES, max(rows, default=0))
-        for retry, row in rows.items():
-            ordered = in_order([row])
-            retries.append(_line(retry, ordered, self.good[retry]))
-            if retry <= SHOWN_RETRIES:
-                by_retry[retry - 1] = _binned(ordered, bin_ms, reach)
         second_after, minute_after, first_minute_after = _returning(calls, scenario.outage_ms)
         waiting = scenario.jobs - self.ends.succeeded - self.ends.dead
         return Outcome(
@@ -150,9 +143,8 @@ class Record:
             calls=found.calls,
             herd_calls=found.calls - self.fresh_retries,
             wasted=found.calls - sum(self.good.values()),
-            retries=tuple(retries),
+            retries=tuple(_line(retry, in_order([row]), self.good[retry]) for retry, row in rows.items()),
             load=Load(bin_ms, _binned(calls, bin_ms, reach)),
-            by_retry=tuple(by_retry),
             peak_second=found.peak_second,
             peak_minute=found.peak_minute,
             peak_second_after=second_after,
@@ -169,10 +161,12 @@ class Record:
 
     def _bins(self, scenario: Scenario, last_ms: int) -> tuple[int, int]:
         """Give the width of bins, and how many reach to all calls begun or due, and all work and answers before the horizon."""
-        done_ms = max(max(self.done, default=0), max(self.served, default=0))
-        if scenario.end_ms is not None:
-            done_ms = min(done_ms, scenario.end_ms)
-        end_ms = max(last_ms, max(self.offered, default=0), max(self.due, default=0), done_ms)
+        end_ms = last_ms
+        if scenario.coupled:
+            done_ms = max(max(self.done, default=0), max(self.served, default=0))
+            if scenario.end_ms is not None:
+                done_ms = min(done_ms, scenario.end_ms)
+            end_ms = max(last_ms, max(self.offered, default=0), max(self.due, default=0), done_ms)
         bin_ms = bin_width_ms(end_ms)
         whole, rest = divmod(end_ms, bin_ms)
         # One past the end, but where that is the horizon only up to it, so that none lies beyond.

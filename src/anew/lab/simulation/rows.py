@@ -83,7 +83,6 @@ class RowJobs:
         """Let jobs be refused until the outage is over, all at once: nobody hinders anybody before that.
 
         Args:
-            firsts: When each of the first jobs failed for the first time.
             until_ms: Calls before that are refused at once.
 
         Yields:

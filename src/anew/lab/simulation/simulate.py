@@ -75,14 +75,10 @@ def simulate(
 
 def _run(policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, plain: bool) -> None:
     # Inside, because NumPy is optional, and slow to import for a command that does not need it.
-    if scenario.coupled:
+    if scenario.coupled or plain:
         from anew.lab.simulation.queueing import simulate_queueing
 
         simulate_queueing(policy, scenario, budget, record, exact=plain)
-    elif plain:
-        from anew.lab.simulation.exact import simulate_exactly
-
-        simulate_exactly(policy, scenario, budget, record)
     else:
         from anew.lab.simulation.fast import simulate_fast
 

@@ -9,7 +9,6 @@ from anew.lab.charts.axes import (
     count_label,
     count_scale,
     count_ticks,
-    duration_label,
     duration_labels,
     duration_ticks,
     exact_label,
@@ -65,7 +64,7 @@ def test_a_short_log_axis_has_more_of_them() -> None:
      (36 * H, "1.5 d"), (20 * D, "20 d"), (3_650 * D, "3,650 d")],
 )  # fmt: skip
 def test_a_tick_is_one_number_and_one_unit(ms: int, text: str) -> None:
-    assert duration_label(ms) == text
+    assert duration_labels([ms]) == [text]
 
 
 @pytest.mark.parametrize(("ms", "text"), [(850.4, "850 ms"), (36_166.3, "36.2 s"), (140_775.0, "2 min 21 s")])

@@ -19,7 +19,7 @@ from anew.lab.charts.colours import (
     policy_colour,
     retry_colours,
 )
-from anew.lab.charts.sheet import DARK, LIGHT
+from anew.lab.charts.plots import DARK, LIGHT
 
 
 def luminance(colour: str) -> float:

@@ -8,11 +8,11 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.compose import KINDS, compose
+from anew.lab.charts.data import KINDS, compose
 from anew.lab.charts.figures import figure
-from anew.lab.charts.ink import Style
 from anew.lab.charts.pictures import Load
 from anew.lab.charts.terminal import draw
+from anew.lab.charts.text import Style
 from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
 

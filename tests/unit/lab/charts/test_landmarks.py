@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from anew.lab.charts.axes import Scale
-from anew.lab.charts.frame import Axes, framed
-from anew.lab.charts.ink import Span, Style, painted
-from anew.lab.charts.scales import Tick, outage_mark, with_outage
+from anew.lab.charts.axes import Scale, Tick, outage_mark, with_outage
+from anew.lab.charts.text import Frame, Span, Style, painted
 
+ASCII = Style(braille=False)
 HOUR = 3_600_000
 FOUR_HOURS = Scale(0.0, 4.0 * HOUR)
 HOURS = [Tick(n / 4, f"{n} h" if n else "0") for n in range(5)]
@@ -45,8 +44,8 @@ def test_it_has_a_tick_and_others_that_would_touch_it_give_way() -> None:
 
 def test_it_is_drawn_where_nothing_else_is() -> None:
     body = [[Span("ab", "#ff0000")], [Span("cdefghij")], []]
-    axes = Axes([Tick(0.5, "3 h")], [], "", "", Tick(0.5, "outage 3 h"))
-    drawn = painted(framed(body, 11, axes, Style(braille=False)), Style(braille=False)).split("\n")
+    lines = Frame(13, [], ASCII).around(body, [Tick(0.5, "3 h")], "", mark=Tick(0.5, "outage 3 h"))
+    drawn = painted(lines, ASCII).split("\n")
     # The middle of eleven columns is the sixth, behind two of the gutter.
     assert drawn == [
         " |ab   !",
@@ -59,7 +58,6 @@ def test_it_is_drawn_where_nothing_else_is() -> None:
 
 
 def test_at_the_end_of_the_axis_nothing_is_drawn_as_it_may_lie_behind() -> None:
-    axes = Axes([], [], "", "", Tick(1.0, "outage 5 h ->"))
-    drawn = painted(framed([[]], 20, axes, Style(braille=False)), Style(braille=False))
+    drawn = painted(Frame(22, [], ASCII).around([[]], [], "", mark=Tick(1.0, "outage 5 h ->")), ASCII)
     assert "!" not in drawn
     assert drawn.endswith("outage 5 h ->")

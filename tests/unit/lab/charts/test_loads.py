@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from anew.lab.charts.axes import Scale, duration_ticks
+from anew.lab.charts.axes import Scale, duration_ticks, load_scale
 from anew.lab.charts.data import load_of
 from anew.lab.charts.loads import Seconds, crowded, edges
 from anew.lab.charts.pictures import Load, LoadLine
-from anew.lab.charts.scales import load_scale
 from anew.lab.simulation.scenario import Scenario
 
 STAMPEDE = (3_000, *[0] * 198, 4)

@@ -7,17 +7,13 @@ import re
 import pytest
 
 from anew.backoff import Policy, preset
+from anew.lab.charts.axes import uses_log
 from anew.lab.charts.classics import herd, zaqar
-from anew.lab.charts.compose import compose
-from anew.lab.charts.data import curve_band, dots, heat, histogram, load_of
-from anew.lab.charts.frame import tick_texts
-from anew.lab.charts.ink import Span, Style, painted
+from anew.lab.charts.data import compose, curve_band, dots, heat, histogram, load_of
 from anew.lab.charts.loads import Seconds
-from anew.lab.charts.panels import spread
 from anew.lab.charts.pictures import Load, LoadLine, Picture
-from anew.lab.charts.scales import uses_log
-from anew.lab.charts.tallies import gathered, sparkline, stretched
-from anew.lab.charts.terminal import draw, wrapped
+from anew.lab.charts.terminal import draw, gathered, sparkline, spread, stretched
+from anew.lab.charts.text import Span, Style, painted, tick_texts
 from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
 
@@ -191,7 +187,3 @@ def test_256_colours_are_the_nearest_of_the_cube() -> None:
     # The cube's levels 5, 2, 0: 16 + 36 * 5 + 6 * 2.
     assert painted([line], Style(colours="256")) == "\x1b[38;5;208mx\x1b[0m"
     assert painted([line], Style(colours="true")) == "\x1b[38;2;255;135;0mx\x1b[0m"
-
-
-def test_words_are_wrapped_at_blanks() -> None:
-    assert wrapped("one two three", 8) == ["one two", "three"]

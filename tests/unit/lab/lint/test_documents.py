@@ -9,8 +9,7 @@ import pytest
 
 from anew.backoff import Policy
 from anew.fwp.policies import DEAD_MS
-from anew.lab.lint.documents import MAX_BYTES, Document, read_document
-from anew.lab.lint.table import NAMES
+from anew.lab.lint.documents import MAX_BYTES, NAMES, Document, read_document
 from anew.lab.lint.texts import Lines
 from anew.units import DAY_MS
 

@@ -7,13 +7,10 @@ from array import array
 
 import pytest
 
-from anew.backoff import Policy
-from anew.errors import InvalidInput
 from anew.lab.rhythm import Silence
-from anew.lab.simulation.outcome import MAX_BINS, Outcome, bin_width_ms, percentile, widened
+from anew.lab.simulation.outcome import MAX_BINS, Outcome, bin_width_ms, percentile
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.simulation.simulate import simulate
 from anew.units import DAY_MS, HOUR_MS
 
 
@@ -25,10 +22,6 @@ def test_bins_are_the_narrowest_that_fit(last_ms: int, width_ms: int) -> None:
     """An hour in 2,000 bins needs 1.8 s each, so 2 s; twenty days need 14.4 min, so 30 min."""
     assert bin_width_ms(last_ms) == width_ms
     assert last_ms // width_ms < MAX_BINS
-
-
-def test_bins_add_up() -> None:
-    assert widened([1, 2, 3, 4, 5], 2) == (3, 7, 5)
 
 
 def test_percentiles_are_nearest_ranks() -> None:
@@ -66,7 +59,6 @@ def test_with_numpy_and_without_the_same_is_counted(reach_ms: int, calls: int, s
     rows = [[luck.randrange(top) for _ in range(calls)] for top in tops]
     found = counted(*rows, outage_ms=min(int(reach_ms * share), 365 * DAY_MS))
     assert (found.calls, sum(found.load.counts)) == (15 * calls, 15 * calls)
-    assert [sum(row) for row in found.by_retry] == [calls] * 12
 
 
 def test_calls_are_counted_by_hand() -> None:
@@ -79,8 +71,10 @@ def test_calls_are_counted_by_hand() -> None:
     # and 999 ms, in tenths as in milliseconds. Of the 251 seconds from 0 to 250 three have a call: 0, 61 and 250.
     assert (found.peak_second, found.peak_minute, found.calls, found.wasted) == (3, 3, 5, 4)
     assert found.silence == Silence(1_000, pytest.approx(248 / 251))
-    wide = found.rebinned(60_000)
-    assert (wide.load.counts, wide.by_retry) == ((3, 1, 0, 0, 1), ((2, 1, 0, 0, 0), (1, 0, 0, 0, 1)))
+    assert (found.load.bin_ms, [at for at, calls in enumerate(found.load.counts) for _ in range(calls)]) == (
+        200,
+        [2, 4, 4, 305, 1_250],
+    )
 
 
 def test_calls_close_together_far_away_are_told_apart() -> None:
@@ -115,29 +109,3 @@ def test_nothing_comes_after_an_outage_that_outlasts_the_retries() -> None:
         found = counted(*rows, outage_ms=10_000)
         assert (found.peak_second, found.peak_second_after, found.peak_minute_after) == (3 * len(rows), 0, 0)
         assert (found.first_minute_after, found.silence) == (0, None)
-
-
-def test_an_outcome_can_have_wider_bins_but_not_others() -> None:
-    policy = Policy.from_json({"curve": {"constant": "10s"}, "limit": 4})
-    narrow = simulate(policy, Scenario(jobs=3, success=0))
-    assert narrow.load.bin_ms == 100
-    assert len(narrow.load.counts) == 401
-    wide = narrow.rebinned(30_000)
-    assert (wide.load.bin_ms, wide.load.counts) == (30_000, (6, 6))
-    assert wide.by_retry == ((3, 0), (3, 0), (0, 3), (0, 3))
-    assert narrow.rebinned(100) is narrow
-    for wrong in (150, 10):
-        with pytest.raises(InvalidInput, match="multiple of 100"):
-            narrow.rebinned(wrong)
-
-
-def test_a_downstreams_levels_are_those_at_the_ends_of_wider_bins() -> None:
-    """Ten calls at 1 s, one done every 100 ms: at the end of each wider bin what is left is left."""
-    policy = Policy.from_json({"curve": {"constant": "1s"}})
-    narrow = simulate(policy, Scenario(jobs=10, capacity=10))
-    wide = narrow.rebinned(500)
-    assert narrow.downstream is not None
-    assert wide.downstream is not None
-    assert wide.downstream.offered == (0, 0, 10, 0)
-    assert wide.downstream.backlog == (0, 0, 5, 0)
-    assert sum(narrow.downstream.served) == sum(wide.downstream.served) == 10

@@ -1,12 +1,12 @@
-"""The canvas: known dots at known cells."""
+"""Text that draws: known dots at known cells of a canvas."""
 
 from __future__ import annotations
 
-from anew.lab.charts.canvas import PLAIN, Canvas
+from anew.lab.charts.text import PLAIN, Canvas
 
 
 def signs(canvas: Canvas) -> list[str]:
-    return ["".join(sign for sign, _ in row) for row in canvas.lines()]
+    return ["".join(sign for sign, _ in row) for row in canvas.signs()]
 
 
 def test_the_origin_is_bottom_left() -> None:
@@ -56,15 +56,15 @@ def test_a_character_has_the_colour_of_most_of_its_dots() -> None:
     canvas = Canvas(1, 1)
     canvas.fill(0, 0, 2, 1)
     canvas.fill(1, 0, 1, 2)
-    assert canvas.lines()[0][0][1] == 1
-    assert Canvas(1, 1).lines() == [[(" ", PLAIN)]]
+    assert canvas.signs()[0][0][1] == 1
+    assert Canvas(1, 1).signs() == [[(" ", PLAIN)]]
 
 
 def test_of_equally_many_the_later_colour_wins() -> None:
     canvas = Canvas(1, 1)
     canvas.dot(0, 0, 1)
     canvas.dot(1, 0, 2)
-    assert canvas.lines()[0][0][1] == 2
+    assert canvas.signs()[0][0][1] == 2
 
 
 def test_without_braille_there_is_ascii() -> None:
