@@ -181,9 +181,8 @@ class Engine:
             if self.store.limits:
                 self.store.pass_time(batch.now)
             if fires:
-                self._cron_at = (
-                    None  # until it is read again; where the entries cannot be read, jobs go on without them
-                )
+                # Until it is read again: where the entries cannot be read, jobs go on without them.
+                self._cron_at = None
                 fire_due(batch)
             if self._limit_at is not None and self._limit_at <= batch.now:
                 batch.hooks.blocking.look_at_due()

@@ -137,9 +137,8 @@ class Lane:
             self._plain.note_share(len(plain) / len(runs))
         for pace, some in ((self._async, coroutines), (self._plain, plain)):
             pace.hold(len(some))
-            if (
-                some and pace not in self._paces
-            ):  # the first of a task that was not known when the lane was made
+            # The first of a task that was not known when the lane was made.
+            if some and pace not in self._paces:
                 self._paces.append(pace)
         for run in plain:
             if self._processes is None and run.task is not None and run.task.options.process:

@@ -15,6 +15,8 @@ _DOTS_PER_INCH: Final = 150
 _PATH: Final = re.compile(rb' d="[^"]*"')
 _FINE: Final = re.compile(rb"(\.\d\d)\d+")
 """A path's places beyond a hundredth of a point, which nobody sees: they are half of the file of a herd."""
+_DOT: Final = re.compile(rb"M (\S+ \S+) \nL \1 \n")
+"""A dot, as matplotlib writes it: a line to where it begins. With ``h0`` it has half the letters."""
 
 
 def has_matplotlib() -> bool:
@@ -47,4 +49,6 @@ def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False)
     with matplotlib.rc_context(settings(theme)):
         sheet_of(picture, theme).savefig(into, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
     content = into.getvalue()
-    return content if form == "png" else _PATH.sub(lambda path: _FINE.sub(rb"\1", path[0]), content)
+    if form == "png":
+        return content
+    return _PATH.sub(lambda path: _DOT.sub(rb"M\1h0", _FINE.sub(rb"\1", path[0])), content)
