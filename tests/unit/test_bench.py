@@ -1,18 +1,20 @@
 """The bench: its arguments, its arithmetic, and one short run against the real server."""
 
+import asyncio
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from bench import fwp, lab, tasks
+from bench import fwp, lab, loader, tasks
 from bench.__main__ import main, parser
 from bench.figures import latencies, median_row, percentile, ratio
 from bench.http1 import TakeStream, job_id, request
 from bench.http2 import frame, post_block
-from bench.loader import Spec, bulk, names, settling
+from bench.loader import LoadError, Spec, Takers, bulk, names, settling
 from bench.scenarios import NAMES
 
 ERROR = {"error_type": "IOError", "backtrace": "a.go:1\nb.go:2"}
@@ -95,6 +97,25 @@ def test_take_stream_finds_ids_wherever_the_bytes_are_cut() -> None:
         stream.data_received(wire[:cut])
         stream.data_received(wire[cut:])
         assert ([job_id(line) for line in took], lost) == ([b"a1", b"b2"], []), cut
+
+
+def test_a_round_that_is_shed_is_asked_again_and_any_other_refusal_ends_the_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loader, "AGAIN_S", 0)
+
+    async def asked(*statuses: int) -> int:
+        loop = asyncio.get_running_loop()
+        spec = SimpleNamespace(limit_s=10)
+        takers = Takers(SimpleNamespace(loop=loop, spec=spec, finished=loop.create_future()))
+        left = list(statuses)
+        caller = SimpleNamespace(send=lambda wire: takers._answered(caller, left.pop(0), b""))
+        await takers._ask(caller, b"", 201)
+        return len(left)
+
+    assert asyncio.run(asked(503, 503, 201, 201)) == 1
+    with pytest.raises(LoadError, match="answered 400"):
+        asyncio.run(asked(503, 400))
 
 
 def test_a_take_names_its_share_of_the_queues() -> None:
