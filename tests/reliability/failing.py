@@ -159,7 +159,7 @@ class _Life:
         if plan is not None:
             environment["FAILING_DISK_PLAN"] = " ".join(map(str, plan))
         set_ = [f"{name}={value}" for name, value in environment.items()]
-        self.server = Server(self.live_disk, *flags, command=["env", *set_, *server_command()])
+        self.server = Server(self.live_disk, "--no-fwp", *flags, command=["env", *set_, *server_command()])
 
     def calls(self) -> list[str]:
         """What was asked of the disk, in order."""
