@@ -356,6 +356,10 @@ _DIGITS: Final = 12
 
 _TURNS: Final = 200
 _WIDE: Final = 4
+"""An interval whose ends are further apart, as a ratio, is parted by it: what is looked for may have any magnitude."""
+
+_RIM: Final = 1 / 256
+"""A guess keeps this share of the interval away from its ends."""
 
 
 class Goal:
@@ -483,17 +487,33 @@ def nominal_window(policy: Policy) -> int:
 
 
 def _brackets(at: Callable[[float], int], window_ms: int, step: Step) -> Iterator[tuple[float, float]]:
-    """Narrow down where a growing window crosses the one asked for, until nothing lies between."""
+    """Narrow down where a growing window crosses the one asked for, until nothing lies between.
+
+    To build a policy takes as long as to calculate hundreds of waits. So every other turn guesses, along the chord of the
+    window's logarithm, and never quite to an end: a guess just beyond what is looked for cuts off nearly all that is left.
+    """
     low, high = step.low, step.high
-    for _ in range(_TURNS):
-        # Halved by their ratio where that is large: what is looked for may have any magnitude.
-        least = max(low, 1.0)
-        middle = math.sqrt(least * high) if high > _WIDE * least else (low + high) / 2
-        middle = float(math.floor(middle)) if step.whole else middle
-        if middle in (low, high):
+    under = over = 0.0
+    for turn in range(_TURNS):
+        half = _between(low, high, 0.5, whole=step.whole)
+        if half in (low, high):
             return
-        low, high = (middle, high) if at(middle) < window_ms else (low, middle)
+        share = min(max(under / (under + over), _RIM), 1 - _RIM) if turn % 2 and under and over else 0.5
+        middle = _between(low, high, share, whole=step.whole)
+        middle = middle if low < middle < high else half
+        miss = math.log(max(at(middle), 1) / window_ms)
+        if miss < 0:
+            low, under = middle, -miss
+        else:
+            high, over = middle, miss
         yield low, high
+
+
+def _between(low: float, high: float, share: float, *, whole: bool) -> float:
+    """Give what lies so far, 0 to 1, between two ends: by their ratio where that is large, else by their distance."""
+    least = max(low, 1.0)
+    value = least * (high / least) ** share if high > _WIDE * least else low + (high - low) * share
+    return float(math.floor(value)) if whole else value
 
 
 def _roundest(ends: tuple[float, float], whole: bool, close: Callable[[float], bool]) -> float | None:
