@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from anew.errors import InvalidInput, TooLarge
+from anew.jobs.payload_limits import judging
 from anew.units import refused
 
 EVENTS: Final = "$events"
@@ -111,6 +112,7 @@ def check_message(message: NewMessage, most_bytes: int, pointer: str = "") -> Ne
 
     Raises:
         InvalidInput: A member does not fit; its field is a JSON pointer.
+        MalformedRequest: Its data nest too deeply, or have a number that is too large, as for a job's payload.
         TooLarge: It has more than `most_bytes`.
     """
     if not _type_name(message.type):
@@ -130,6 +132,8 @@ def check_message(message: NewMessage, most_bytes: int, pointer: str = "") -> Ne
     size = len(bytes(message.data)) + len(msgspec.json.encode(message.attributes))
     if size > most_bytes:
         raise TooLarge(f"{pointer}/data: a message has at most {most_bytes} bytes, this one has {size}")
+    for _ in judging(bytes(message.data), f"{pointer}/data"):
+        pass  # a message is short enough for one turn
     return message
 
 
