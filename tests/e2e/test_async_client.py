@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from anew.client import AsyncClient, Filters
 from anew.client.async_transport import AT_ONCE
-from anew.errors import Unreachable
+from anew.errors import TooLarge, Unreachable
 
 from .command import url_of
 from .server import ServerProcess
@@ -132,5 +132,19 @@ def test_what_comes_before_an_answer_is_passed_over() -> None:
         answer = b'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"status":"ok"}'
         async with raw_server(answer, seen=[]) as url, AsyncClient(url) as client:
             assert await client.health() == {"status": "ok"}
+
+    asyncio.run(run())
+
+
+def test_a_body_that_the_server_does_not_take_is_told_though_much_more_of_it_was_to_come(
+    fresh_server: Callable[..., ServerProcess],
+) -> None:
+    server = fresh_server(max_body="256KiB")
+
+    async def run() -> None:
+        async with AsyncClient(url_of(server.address), retry=None) as client:
+            with pytest.raises(TooLarge, match="at most 262144 bytes"):
+                await client.enqueue("t", "q", "x" * 100_000_000)
+            assert (await client.enqueue("t", "q")).status == "ready"
 
     asyncio.run(run())

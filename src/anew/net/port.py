@@ -33,6 +33,7 @@ class HttpPort:
         admission: Through which every request goes to the application.
         head_parser: Remembers heads that clients send again and again.
         answer_heads: The heads of answers; those of HTTP/2 are made when its first connection comes.
+        discarding: Connections that have had their last answer, and whose peers still send.
     """
 
     def __init__(self, server: NetServer, app: App) -> None:
@@ -40,6 +41,7 @@ class HttpPort:
         self.admission = Admission(app, server.gate)
         self.head_parser = HeadParser(server.limits)
         self.answer_heads = AnswerHeads()
+        self.discarding = 0
         self._answer_blocks: AnswerBlocks | None = None
         self._date = b""  # of answers: RFC 9110, 6.6.1, asks for one
         server.on_tick.append(self._tick)

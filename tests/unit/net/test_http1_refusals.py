@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
+from anew.clock import ManualClock
+from anew.net.http1 import connection as http1
+from anew.net.http1.connection import Http1Connection
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import chunks, fetch, fields, get, post
-from tests.unit.net.loopback import Site, on_site, run
+from tests.unit.net.loopback import Client, Site, limit_s, on_site, run, until
 
 
 def line(raw: bytes) -> bytes:
@@ -242,3 +246,79 @@ async def test_a_client_that_goes_on_sending_can_still_read_why_it_was_refused(s
     client = await site.connect()
     client.send(fields(b"Content-Length: 30000000", b"x" * 30_000_000))
     assert (await client.reply()).status == 413
+
+
+def sending(length: int) -> bytes:
+    """Give a request that is refused at its head, with all of its body behind it."""
+    return fields(b"Content-Length: %d" % length, b"x" * length)
+
+
+async def sent_all(client: Client) -> None:
+    async with asyncio.timeout(limit_s):
+        await client.writer.drain()
+
+
+@on_site(small)
+async def test_a_client_that_reads_nothing_before_it_has_sent_all_is_told_too(site: Site) -> None:
+    client = await site.connect()
+    client.pause()
+    client.writer.transport.set_write_buffer_limits(0)
+    client.send(sending(50_000_000))
+    await sent_all(client)
+    client.resume()
+    assert (await client.reply()).status == 413
+    assert await client.rest() == b""
+    (connection,) = site.server._connections
+    assert isinstance(connection, Http1Connection)
+    client.writer.close()
+    await site.emptied()
+    connection._paused_ms = 1  # it was lost between two turns
+    connection.go_on()
+    assert site.http.discarding == 0
+
+
+async def goes_on(site: Site, clock: ManualClock, client: Client, times: int) -> None:
+    """Have a client send a little, so many times, 900 ms before the next look at the clock."""
+    for _ in range(times):
+        (connection,) = site.server._connections
+        before = connection._dropped  # type: ignore[attr-defined]
+        client.send(b"x")
+        await until(lambda: connection._dropped > before)  # type: ignore[attr-defined]  # noqa: B023
+        clock.advance(900)
+        site.server.sweep()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("drains", "times"), [(False, 5), (True, 1)])
+def test_who_sends_without_end_is_hung_up_on(loop: str, drains: bool, times: int) -> None:
+    """After five seconds, or one if the server is about to end."""
+
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(small, clock=clock) as site:
+            client = await site.connect()
+            assert (await client.exchange(sending(1_000_000))).status == 413
+            await until(lambda: site.http.discarding)
+            draining = asyncio.create_task(site.server.drain(60_000)) if drains else None
+            await asyncio.sleep(0)
+            await goes_on(site, clock, client, times)
+            assert site.server.counters.connections == 1
+            await goes_on(site, clock, client, 1)
+            await site.emptied()
+            if draining is not None:
+                await draining
+
+    run(test, loop)
+
+
+@on_site(small)
+async def test_not_everybody_may_go_on_sending(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http1, "max_discarding", 1)
+    first, second = await site.connect(), await site.connect()
+    first.send(sending(1_000_000))
+    assert (await first.reply()).status == 413
+    await until(lambda: site.http.discarding)
+    second.send(sending(1_000_000))
+    assert (await second.reply()).status == 413
+    await until(lambda: sum(bool(one._paused_ms) for one in site.server._connections) == 1)  # type: ignore[attr-defined]
+    assert site.http.discarding == 1

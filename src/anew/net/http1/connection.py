@@ -49,6 +49,15 @@ linger_ms = 1_000
 """How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes the kernel send a
 reset, which can destroy an answer that the peer has not read yet (RFC 9112, 9.6)."""
 
+discard_ms = 4_000
+"""How much longer a peer may take that goes on sending: many clients read the answer only when all of their body has left."""
+
+max_discarded = 512 << 20
+"""Bytes that are read and thrown away of what such a peer sends."""
+
+max_discarding = 16
+"""Connections whose bytes are thrown away at once; what more of them send beyond `max_dropped` is left unread."""
+
 refused_line = RequestLine(b"GET", b"/", True, None)
 refused_fields = Fields({}, 0)
 
@@ -87,6 +96,7 @@ class Http1Connection(asyncio.Protocol):
         "_at",
         "_began_ms",
         "_blocked",
+        "_discards_until_ms",
         "_dropped",
         "_ending",
         "_eof",
@@ -163,6 +173,7 @@ class Http1Connection(asyncio.Protocol):
         self._gathered: list[bytes] = []
         self._ending = False  # no request is read any more
         self._lingers_ms = 0  # when to hang up after the last answer; 0: not yet answered
+        self._discards_until_ms = 0  # until when what still comes is read and thrown away; 0: it is not
         # What the sweep saw last.
         self._unsent_for = peer.Waiting()
         self._idle_written = 0  # `written`, at `_idle_ms`
@@ -214,6 +225,9 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
+        if self._discards_until_ms:
+            self._port.discarding -= 1
+        self._discards_until_ms = self._lingers_ms = 0
         self._stage = closed
         self._ending = True
         self._unsent.becomes(0)
@@ -299,6 +313,8 @@ class Http1Connection(asyncio.Protocol):
                 self.dismiss()
             else:
                 self._end_after_answer()
+        elif self._discards_until_ms:
+            self._discards_until_ms = self._lingers_ms
         # A head or body that is coming may still arrive, one that was sent ahead waits: `_open` sees the draining.
 
     def drain_streams(self) -> None:
@@ -341,8 +357,23 @@ class Http1Connection(asyncio.Protocol):
             self.counters.refuse("unexpected_bytes")
             self._lose_stream()
             self.abort()
+        elif self._discards():
+            now_ms = self._server.now_ms()
+            self._lingers_ms = min(now_ms + linger_ms, self._discards_until_ms)
+            if self._dropped % turn_bytes < len(data):
+                self._pause()
+                asyncio.get_running_loop().call_soon(self.go_on)
         else:
             self._pause()
+
+    def _discards(self) -> bool:
+        """Say whether what a peer sends after its last answer is read and thrown away."""
+        if not self._lingers_ms or self._dropped > max_discarded:
+            return False
+        if not self._discards_until_ms and self._port.discarding < max_discarding:
+            self._port.discarding += 1
+            self._discards_until_ms = self._lingers_ms + (0 if self._server.draining else discard_ms)
+        return self._discards_until_ms > 0
 
     def _parse(self, data: bytes, at: int) -> None:
         """Take requests off the bytes until they are used up, one is incomplete, or it is time to wait."""
@@ -580,7 +611,7 @@ class Http1Connection(asyncio.Protocol):
             self._take_ahead()
         elif self._incoming is not None and self._incoming.body.unread:
             self._feed(b"")
-        if not self._paused_ms or self._blocked or self._dropped > max_dropped:
+        if not self._paused_ms or self._blocked or (self._dropped > max_dropped and not self._discards()):
             return
         if self._stage == ahead and len(self._rest) - self._at > max_ahead // 2:
             return
