@@ -239,7 +239,11 @@ class FwpConnection(asyncio.Protocol):
         """The peer sends no more, and perhaps has gone: what it has sent is done, but nothing waits for it, nor is fetched."""
         self._ended = True
         self._plain = False
-        return self.on_close is None and bool(self._busy or self._ahead)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close()
+            self.reply(replies.NULL)
+        return bool(self._busy or self._ahead)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget what was asked."""
@@ -402,7 +406,7 @@ class FwpConnection(asyncio.Protocol):
             self._busy = True
             self._hello()
         elif self._ended and self.line.startswith(_FETCH):
-            self.close()
+            self.reply(replies.NULL)
         else:
             self._begin()
 

@@ -262,7 +262,8 @@ def test_one_who_sends_no_more_is_answered_all_that_it_has_sent(
     pushes = [f"PUSH {compact(job(queue, number))}\r\n" for number in range(20)]
     peer.sendall("".join([*pushes, "nonsense\r\n", f"FETCH {queue}\r\n", "nonsense\r\n", "PUSH"]).encode())
     peer.shutdown(socket.SHUT_WR)
-    assert _to_the_end(peer) == b"+OK\r\n" * 20 + b"-ERR unknown command nonsense\r\n"
+    unknown = b"-ERR unknown command nonsense\r\n"
+    assert _to_the_end(peer) == b"+OK\r\n" * 20 + unknown + b"$-1\r\n" + unknown
     peer.close()
     assert wire.ask("INFO")["faktory"]["queues"][queue] == 20
 
@@ -272,10 +273,27 @@ def test_one_who_sends_no_more_while_it_waits_gets_nothing(url: str, wire: Fakto
     peer.sendall(f"nonsense\r\nFETCH {queue}\r\n".encode())
     assert _exactly(peer, 31) == b"-ERR unknown command nonsense\r\n"
     peer.shutdown(socket.SHUT_WR)
-    assert _to_the_end(peer) == b""
+    assert _to_the_end(peer) == b"$-1\r\n"
     peer.close()
     push(wire, queue)
     assert fetch(wire, queue)["args"] == [1]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_was_sent_behind_a_fetch_is_done_though_no_more_will_come(
+    url: str, wire: FaktoryWire, queue: str, waits: bool
+) -> None:
+    """Faktory 1.10 answers ``$-1``, ``+OK``, ``+OK`` to these lines, and has both jobs."""
+    peer = raw(url)
+    pushes = [f"PUSH {compact(job(queue, number))}" for number in range(2)]
+    lines = ["nonsense", f"FETCH {queue}-other", *pushes]
+    peer.sendall("".join(f"{line}\r\n" for line in lines).encode())
+    if waits:
+        assert _exactly(peer, 31) == b"-ERR unknown command nonsense\r\n"
+    peer.shutdown(socket.SHUT_WR)
+    assert _to_the_end(peer).endswith(b"$-1\r\n+OK\r\n+OK\r\n")
+    peer.close()
+    assert wire.ask("INFO")["faktory"]["queues"][queue] == 2
 
 
 def test_one_who_has_gone_with_very_many_lines_ahead_is_found_out(
