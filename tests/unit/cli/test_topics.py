@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from anew.cli.root import run
 from anew.cli.topics.api import json_text
 from anew.errors import InvalidInput
 
@@ -26,3 +27,19 @@ def test_json_is_given_as_it_stands_and_a_pipe_is_read_once(tmp_path: Path) -> N
 def test_what_is_no_json_is_refused_by_the_options_name(text: str) -> None:
     with pytest.raises(InvalidInput, match="--data: expected JSON, a file as @file, or -"):
         json_text(text, "--data")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("sub add orders queue:mail --ttl", "ttl"),
+        ("sub rotate-secret sub_1 --overlap", "overlap"),
+        ("topic create orders --retention", "retention"),
+        ("topic set orders --retention", "retention"),
+    ],
+)
+def test_a_fraction_of_a_second_is_refused_where_whole_ones_are_kept(
+    capsys: pytest.CaptureFixture[str], words: str, option: str
+) -> None:
+    assert run([*words.split(), "500ms"]) == 2
+    assert capsys.readouterr().err == f'Error: {option}: "500ms" is not valid; expected whole seconds\n'

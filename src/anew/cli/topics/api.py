@@ -15,7 +15,7 @@ from anew.cli.output import moment, now_ms, show_json
 from anew.cli.remote import ClientSession, given_text
 from anew.cli.values import read_moment
 from anew.errors import InvalidInput, NotFound
-from anew.units import parse_duration_with_unit
+from anew.units import parse_duration_with_unit, refused
 
 POLICY_HELP = "Delivery policy: JSON, @file or -; see anew policy preview."
 
@@ -109,6 +109,20 @@ def when(text: str | None, now: int) -> str:
 def read_seconds(text: str | None, name: str) -> float | None:
     """Read a duration as the API has it."""
     return None if text is None else parse_duration_with_unit(text, name) / 1_000
+
+
+def read_whole_seconds(text: str | None, name: str) -> int | None:
+    """Read a duration of which the API keeps whole seconds.
+
+    Raises:
+        InvalidInput: It has a fraction of one.
+    """
+    seconds = read_seconds(text, name)
+    if seconds is None:
+        return None
+    if not seconds.is_integer():
+        raise refused(name, text, "whole seconds")
+    return int(seconds)
 
 
 def given(**members: Any) -> dict[str, Any]:

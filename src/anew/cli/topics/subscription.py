@@ -15,13 +15,12 @@ from anew.cli.topics.api import (
     Api,
     given,
     read_json,
-    read_seconds,
+    read_whole_seconds,
     show_done,
     show_policy,
     subscription_path,
     topic_path,
 )
-from anew.units import parse_duration_with_unit
 
 
 @click.group(cls=CommandGroup)
@@ -69,7 +68,6 @@ def add_subscription(
       anew sub add orders http://127.0.0.1:7892/ --policy '{"retry": {"schedule": [1, 5, 30]}}'
     """
     queue = endpoint.removeprefix("queue:") if endpoint.startswith("queue:") else None
-    lasts = read_seconds(ttl, "ttl")
     body = given(
         endpoint={"type": "webhook", "url": endpoint} if queue is None else {"type": "queue", "queue": queue},
         name=name,
@@ -78,7 +76,7 @@ def add_subscription(
         handshake=handshake,
         signing=signing,
         dead_letter_queue=dead_letter_queue,
-        ttl=None if lasts is None else int(lasts),
+        ttl=read_whole_seconds(ttl, "ttl"),
     )
     shown = Api(session).call("POST", topic_path(topic_name) + "/subscriptions", body)
     _show_subscription(session, shown)
@@ -272,7 +270,7 @@ def rotate_secret(session: ClientSession, subscription: str, overlap: str) -> No
       anew sub rotate-secret orders/shop --overlap 0s
     """
     api = Api(session)
-    body = {"overlap": int(parse_duration_with_unit(overlap, "overlap") / 1_000)}
+    body = {"overlap": read_whole_seconds(overlap, "overlap")}
     _show_secret(session, api.call("POST", subscription_path(api, subscription, "/secret/rotate"), body))
 
 

@@ -18,6 +18,7 @@ from anew.cli.topics.api import (
     json_text,
     read_json,
     read_seconds,
+    read_whole_seconds,
     show_done,
     show_policy,
     sources,
@@ -55,11 +56,10 @@ def create_topic(
       anew topic create orders
       anew topic create orders --policy @policy.json --lock --retention 3d
     """
-    kept = read_seconds(retention, "retention")
     body = given(
         delivery_policy=None if policy is None else read_json(policy, "--policy"),
         lock_delivery_policy=lock or None,
-        retention=None if kept is None else int(kept),
+        retention=read_whole_seconds(retention, "retention"),
     )
     _show_topic(session, Api(session).call("PUT", topic_path(name), body))
 
@@ -116,8 +116,7 @@ def set_topic(
       anew topic set orders --policy '{"retry": {"preset": "sns"}}'
       anew topic set orders --no-lock
     """
-    kept = read_seconds(retention, "retention")
-    body = given(lock_delivery_policy=lock, retention=None if kept is None else int(kept))
+    body = given(lock_delivery_policy=lock, retention=read_whole_seconds(retention, "retention"))
     if policy is not None:
         body["delivery_policy"] = read_json(policy, "--policy")
     _show_topic(session, Api(session).call("PATCH", topic_path(name), body))
