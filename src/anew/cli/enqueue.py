@@ -49,12 +49,16 @@ def enqueue(
         _show(session, session.client.enqueue(**draft.fields()))
         return
     ids: list[str] = []
-    for start in range(0, count, _BULK):
-        ids += [job.id for job in session.client.enqueue_many([draft] * min(_BULK, count - start))]
-    if session.as_json:
-        show_json({"enqueued": count, "ids": ids})
-    else:
-        click.echo(f"{count} jobs enqueued, {ids[0]} to {ids[-1]}")
+    try:
+        for start in range(0, count, _BULK):
+            ids += [job.id for job in session.client.enqueue_many([draft] * min(_BULK, count - start))]
+    finally:  # also of a request that failed: what those before it have stored
+        if ids and session.as_json:
+            show_json({"enqueued": len(ids), "ids": ids})
+        elif ids:
+            few = len(ids) < count
+            many = f"{len(ids)} of {count}" if few else f"{count}"
+            click.echo(f"{many} jobs enqueued, {ids[0]} to {ids[-1]}", err=few)
 
 
 def _show(session: ClientSession, job: JobView) -> None:

@@ -63,7 +63,7 @@ def _hint(error: AnewError, text: str) -> str:
     if isinstance(error, NotFound) and text.startswith("job not found"):
         return "It may have ended and been removed; with the id that its producer gave it: anew jobs list --jid JID"
     if isinstance(error, Overloaded):
-        return "Nothing was stored; try again a little later"
+        return "The request has stored nothing; try again a little later"
     return ""
 
 
