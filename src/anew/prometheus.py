@@ -22,11 +22,9 @@ their own, and of further ones the queue is ``other``. So it is for the queues o
 
 from __future__ import annotations
 
-import heapq
 import ipaddress
 import logging
-from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 from wsgiref.simple_server import WSGIServer
@@ -37,7 +35,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from anew.errors import InvalidConfig, InvalidInput
-from anew.jobs import State
+from anew.jobs.labels import MOST_QUEUES, OTHER, labelled
 from anew.tasks.events import Event
 
 if TYPE_CHECKING:
@@ -49,11 +47,6 @@ log = logging.getLogger("anew.tasks")
 
 MOST_PAIRS: Final = 500
 """Pairs of task and queue with labels of their own: each has some forty series."""
-
-MOST_QUEUES: Final = 500
-"""As in the server's ``/metrics``."""
-
-OTHER: Final = "other"
 
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 7_200)
 """Seconds: from a cache's answer to a long report."""
@@ -193,7 +186,7 @@ class _Stored(Collector):
             return
         try:
             jobs, breakers = _jobs(), _breakers()
-            for (queue, state), count in _labelled(self._app.backend.counts_by_queue()).items():
+            for (queue, state), count in labelled(self._app.backend.counts_by_queue()).items():
                 jobs.add_metric((queue, state), count)
             if self._app.downstreams:
                 for one in self._app.breakers()[:MOST_QUEUES]:
@@ -213,13 +206,3 @@ def _breakers() -> GaugeMetricFamily:
     return GaugeMetricFamily(
         "anew_breaker_open", "1 while jobs that call this service are held.", labels=("downstream",)
     )
-
-
-def _labelled(counts: Mapping[str, Mapping[State, int]]) -> Mapping[tuple[str, str], int]:
-    """Give jobs by queue and state, with a bounded number of labels."""
-    named = set(heapq.nlargest(MOST_QUEUES, counts, key=lambda queue: sum(counts[queue].values())))
-    found: Tally[tuple[str, str]] = Tally()
-    for queue, states in counts.items():
-        for state, count in states.items():
-            found[queue if queue in named else OTHER, str(state)] += count
-    return found

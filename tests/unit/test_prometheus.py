@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import anew.prometheus
 from anew import Anew, Cancel, Discard, Downstream, Snooze, ctx
 from anew.errors import InvalidConfig, InvalidInput
+from anew.jobs import labels
 from anew.prometheus import instrument, serve
 from anew.tasks.events import Event
 
@@ -132,7 +133,7 @@ def test_an_open_breaker_is_seen_and_what_it_holds_is_no_run(app: Anew, registry
 
 def test_labels_are_bounded(app: Anew, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anew.prometheus, "MOST_PAIRS", 2)
-    monkeypatch.setattr(anew.prometheus, "MOST_QUEUES", 2)
+    monkeypatch.setattr(labels, "MOST_QUEUES", 2)
     task = app.task(lambda: None, name="t")
     for n in range(4):
         task.using(queue=f"q{n}").enqueue_many([()] * (n + 1))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client import generate_latest
@@ -20,15 +18,11 @@ from anew.http.formats import JSON, Format
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.http.topic_metrics import topic_metrics
+from anew.jobs.labels import labelled
 from anew.net.seam import Request
 from anew.store.topics import TopicFigures
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-
-MOST_QUEUES = 500
-"""Queues with a label of their own, those with most jobs; all others share the label ``other``."""
-
-OTHER = "other"
 
 
 class Scrape(Collector):
@@ -125,20 +119,6 @@ class Scrape(Collector):
         yield GaugeMetricFamily(
             "anew_uptime_seconds", "Time since the start.", time.monotonic() - context.started_at
         )
-
-
-def labelled(counts: Counts) -> Mapping[tuple[str, str], int]:
-    """Give jobs by queue label and state, with a bounded number of labels."""
-    named: Iterable[str] = counts
-    if len(counts) > MOST_QUEUES:
-        named = heapq.nlargest(MOST_QUEUES, counts, key=lambda queue: sum(counts[queue].values()))
-    labels = set(named)
-    found: Counter[tuple[str, str]] = Counter()
-    for queue, states in counts.items():
-        label = queue if queue in labels else OTHER
-        for state, n in states.items():
-            found[label, str(state)] += n
-    return found
 
 
 def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Metric:

@@ -14,7 +14,7 @@ from anew.engine import Stats
 from anew.http import metrics, service
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.formats import JSON
-from anew.http.metrics import MetricsRoutes, labelled
+from anew.http.metrics import MetricsRoutes
 from anew.http.router import Router
 from anew.jobs import State
 from anew.net.seam import Kind, WireCounters
@@ -125,16 +125,6 @@ def test_the_edge_tells_requests_refusals_connections_and_streams() -> None:
     assert page.figure("anew_unfinished_bytes") == 5
     assert page.figure("anew_unsent_bytes") == 7
     assert page.figure("anew_take_streams") == 2
-
-
-def test_the_500_largest_queues_keep_their_names() -> None:
-    counts = {f"q{number:03}": {State.READY: number, State.DEAD: 1} for number in range(503)}
-    found = labelled(counts)
-    assert found["q502", "ready"] == 502
-    assert found["q003", "ready"] == 3
-    assert ("q002", "ready") not in found
-    # The three smallest: 0 + 1 + 2 ready, one dead each.
-    assert (found["other", "ready"], found["other", "dead"]) == (3, 3)
 
 
 def test_lists_over_all_queues_are_made_in_the_readers_thread_and_may_be_shed() -> None:
