@@ -31,7 +31,7 @@ class SubscriptionRow(Struct, frozen=True, gc=False):
         document: What its owner has said.
         keys: What its deliveries are signed with, encrypted.
         health: How its endpoint has done.
-        ends_at: It is removed then, epoch ms; None: never.
+        ends_at: Its time is over then, epoch ms, and it is removed some time later; None: never.
         held_at: Since when its deliveries are held, epoch ms; None: they are not.
         held_ms: How long they were held before.
     """
@@ -180,16 +180,16 @@ class TopicRows(Protocol):
     def subscription_at(self, topic: str, endpoint: str) -> SubscriptionRow | None:
         """Read the subscription of an endpoint."""
 
-    def subscriptions(self, ids: Sequence[int]) -> dict[int, SubscriptionRow]:
-        """Read subscriptions; unknown ones are left out."""
+    def subscriptions(self, ids: Sequence[int], now: int) -> dict[int, SubscriptionRow]:
+        """Read subscriptions; unknown ones, and those whose time is over, are left out."""
 
-    def subscribers(self, topic: str, after: int, limit: int) -> list[SubscriptionRow]:
-        """List subscriptions of a topic by id, from behind one on."""
+    def subscribers(self, topic: str, after: int, limit: int, now: int) -> list[SubscriptionRow]:
+        """List subscriptions of a topic by id, from behind one on, without those whose time is over; at 0 it is of none."""
 
     def any_subscription(self) -> bool:
         """Report whether anybody has subscribed to anything."""
 
-    def count_subscribers(self, topic: str, most: int) -> int:
+    def count_subscribers(self, topic: str, most: int, now: int) -> int:
         """Count them, up to a number."""
 
     def ending_subscriptions(self, now: int, limit: int) -> list[SubscriptionRow]:

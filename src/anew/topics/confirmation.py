@@ -89,7 +89,7 @@ def subscription_of(batch: Batch, token: str) -> SubscriptionRow:
     """
     found = _token(token)
     id_ = int(found[1], 16) if found else -1
-    row = batch.store.topics.subscriptions([id_]).get(id_) if id_ < 1 << 63 else None
+    row = batch.store.topics.subscriptions([id_], batch.now).get(id_) if id_ < 1 << 63 else None
     if row is not None and row.status == "unconfirmed":
         document = subscription_document(row.document)
         fresh = document.nonce and batch.now < document.asked_at + KEPT_MS

@@ -18,7 +18,7 @@ from anew.errors import AnewError, StoreBusy
 from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.publishing import health_of
-from anew.topics.registry import open_again
+from anew.topics.registry import drop
 from anew.topics.sending import outgoing
 from anew.topics.settling import Sent, put_back, settle
 from anew.topics.taking import Assignment, take
@@ -280,11 +280,5 @@ def _nobody(result: object) -> None:
 
 def remove_ended(batch: Batch) -> None:
     """Remove subscriptions whose time is over, unless another dispatcher has just done so."""
-    rows = batch.store.topics
-    if not batch.store.is_due("topics", batch.now, ENDED_EVERY_MS):
-        return
-    ending = rows.ending_subscriptions(batch.now, ENDED_CHUNK)
-    for row in ending:
-        rows.drop_subscription(row.id)
-    if ending:
-        open_again(batch, ending)
+    if batch.store.is_due("topics", batch.now, ENDED_EVERY_MS):
+        drop(batch, batch.store.topics.ending_subscriptions(batch.now, ENDED_CHUNK))

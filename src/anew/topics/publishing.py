@@ -126,7 +126,7 @@ def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Seque
         _message(key, topic, message, terms, batch.now)
         for key, message in zip(batch.keys_for(len(messages)), messages, strict=True)
     ]
-    subscribers = rows.subscribers(topic.name, -1, terms.fanout_inline + 1)
+    subscribers = rows.subscribers(topic.name, -1, terms.fanout_inline + 1, batch.now)
     ids = [row.id for row in written]
     tally = Tally()
     tally.add("published", topic.name, by=len(ids))
@@ -144,7 +144,7 @@ def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Seque
 def tell(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> None:
     """Publish an event of Anew's own, if somebody has subscribed to such."""
     topic = batch.store.topics.topic(EVENTS)
-    if topic is not None and batch.store.topics.count_subscribers(EVENTS, 1):
+    if topic is not None and batch.store.topics.count_subscribers(EVENTS, 1, batch.now):
         publish_in(batch, terms, topic, [NewMessage(type=type_, data=Raw(msgspec.json.encode(data)))])
 
 
@@ -207,7 +207,7 @@ def expand(batch: Batch, terms: TopicTerms, message: int) -> tuple[int, bool]:
     topic = None if row is None else rows.topic(row.topic)
     if row is None or row.expanded is None or topic is None:
         return 0, False
-    subscribers = rows.subscribers(row.topic, row.expanded, CHUNK)
+    subscribers = rows.subscribers(row.topic, row.expanded, CHUNK, batch.now)
     # Who has subscribed since then does not get it.
     deliver(batch, terms, topic, row, [one for one in subscribers if one.created_at <= row.published_at])
     more = len(subscribers) == CHUNK

@@ -47,7 +47,7 @@ def subscriptions(terms: TopicTerms, topic: str, after: int, limit: int) -> Verb
 
     def verb(batch: Batch) -> View:
         known_topic(batch, topic)
-        rows = batch.store.topics.subscribers(topic, after, limit)
+        rows = batch.store.topics.subscribers(topic, after, limit, batch.now)
         shown = [subscription_view(batch, row, terms) for row in rows]
         return _page("subscriptions", shown, limit, lambda: str(shown[-1]["id"]))
 

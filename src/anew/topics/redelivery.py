@@ -100,7 +100,7 @@ def redeliver_in(
     batch: Batch, terms: TopicTerms, row: DeliveryRow, mode: Mode, *, force: bool = False, trigger: str = ""
 ) -> DeliveryRow:
     """Send a delivery again, in an open transaction; see `redeliver`."""
-    subscription = batch.store.topics.subscriptions([row.subscription]).get(row.subscription)
+    subscription = batch.store.topics.subscriptions([row.subscription], batch.now).get(row.subscription)
     if subscription is None or subscription.status not in ("active", "paused"):
         status = "gone" if subscription is None else subscription.status
         raise Conflict(f"the subscription is {status}; deliveries to it cannot be sent again")
@@ -320,7 +320,7 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
     """Have a subscription get those of the next messages that it has missed; or all of them, but for those under way."""
     chosen = document.selection
     id_ = chosen.subscription or -1
-    subscription = batch.store.topics.subscriptions([id_]).get(id_)
+    subscription = batch.store.topics.subscriptions([id_], batch.now).get(id_)
     if subscription is None:
         return position, 0, False
     topic = known_topic(batch, subscription.topic)
@@ -348,7 +348,7 @@ def matching(batch: Batch, chosen: Selection, rows: Sequence[DeliveryRow]) -> li
     found = [row for row in rows if _is_meant(chosen, row)]
     if chosen.topic is None:
         return found
-    subscriptions = batch.store.topics.subscriptions(list({row.subscription for row in found}))
+    subscriptions = batch.store.topics.subscriptions(list({row.subscription for row in found}), batch.now)
     on_topic = {one.id for one in subscriptions.values() if one.topic == chosen.topic}
     return [row for row in found if row.subscription in on_topic]
 

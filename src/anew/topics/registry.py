@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -122,12 +122,10 @@ def drop_topic(name: str, *, force: bool) -> Verb:
     def verb(batch: Batch) -> None:
         known_topic(batch, name)
         rows = batch.store.topics
-        while subscribers := rows.subscribers(name, -1, 100):
-            if not force:
-                raise Conflict(f"topic {name!r} has subscriptions; remove them, or send ?force=true")
-            for row in subscribers:
-                rows.drop_subscription(row.id)
-            open_again(batch, subscribers)
+        if not force and rows.count_subscribers(name, 1, batch.now):
+            raise Conflict(f"topic {name!r} has subscriptions; remove them, or send ?force=true")
+        while subscribers := rows.subscribers(name, -1, 100, 0):
+            drop(batch, subscribers)
         rows.drop_topic(name)
 
     return verb
@@ -157,12 +155,12 @@ def subscribe(terms: TopicTerms, topic: str, new: NewSubscription, chance: Calla
         above = known_topic(batch, topic)
         if new.document.delivery_policy is not None and topic_document(above.document).lock_delivery_policy:
             raise Conflict(f"delivery_policy: {LOCKED}")
-        there = rows.subscription_at(topic, new.endpoint)
+        there = _subscription_at(batch, topic, new.endpoint)
         if there is not None:
             if there.status != "unconfirmed":
                 raise Conflict(f"this endpoint is subscribed to {topic!r} already, as {id_of(batch, there)}")
             return Subscribed(_asked(batch, terms, above, there, chance), None)
-        if rows.count_subscribers(topic, terms.subscriptions) >= terms.subscriptions:
+        if rows.count_subscribers(topic, terms.subscriptions, batch.now) >= terms.subscriptions:
             raise Conflict(f"a topic has at most {terms.subscriptions} subscriptions, and {topic!r} has them")
         (key,) = batch.keys_for(1)
         ring = new_ring(new.signing, new.secret, chance)
@@ -186,6 +184,15 @@ def subscribe(terms: TopicTerms, topic: str, new: NewSubscription, chance: Calla
         return Subscribed(row, ring)
 
     return verb
+
+
+def _subscription_at(batch: Batch, topic: str, endpoint: str) -> SubscriptionRow | None:
+    """Give the subscription of an endpoint; one whose time is over is removed, since an endpoint has one of a topic."""
+    row = batch.store.topics.subscription_at(topic, endpoint)
+    if row is None or row.ends_at is None or row.ends_at > batch.now:
+        return row
+    drop(batch, [row])
+    return None
 
 
 def _asks(terms: TopicTerms, is_asked: bool) -> bool:
@@ -229,7 +236,7 @@ def change_subscription(
         if row.endpoint == before.endpoint:
             batch.store.topics.write_subscriptions([row])
             return row
-        if batch.store.topics.subscription_at(row.topic, row.endpoint) is not None:
+        if _subscription_at(batch, row.topic, row.endpoint) is not None:
             raise Conflict(f"another subscription of {row.topic!r} has this endpoint")
         document = subscription_document(row.document)
         if document.kind == "webhook" and _asks(terms, document.asked_at > 0):
@@ -262,11 +269,17 @@ def drop_subscription(id_: int) -> Verb:
     """Remove a subscription; its deliveries that wait are cancelled when they come to be sent, at once if they are held."""
 
     def verb(batch: Batch) -> None:
-        row = known_subscription(batch, id_)
-        batch.store.topics.drop_subscription(id_)
-        open_again(batch, [row])
+        drop(batch, [known_subscription(batch, id_)])
 
     return verb
+
+
+def drop(batch: Batch, rows: Sequence[SubscriptionRow]) -> None:
+    """Remove subscriptions; their deliveries that wait come into line, where each is found to have nobody to go to."""
+    for row in rows:
+        batch.store.topics.drop_subscription(row.id)
+    if rows:
+        batch.hooks.blocking.gate({limit_name(row.id): OPEN for row in rows})
 
 
 def any_subscription(batch: Batch) -> bool:
@@ -280,7 +293,7 @@ def known_subscription(batch: Batch, id_: int) -> SubscriptionRow:
     Raises:
         NotFound: It is not.
     """
-    row = batch.store.topics.subscriptions([id_]).get(id_)
+    row = batch.store.topics.subscriptions([id_], batch.now).get(id_)
     if row is None:
         raise NotFound("there is no such subscription")
     return row
@@ -407,11 +420,6 @@ def let_go(row: SubscriptionRow, now: int) -> SubscriptionRow:
 def shut(batch: Batch, rows: Iterable[SubscriptionRow]) -> None:
     """Have the deliveries of subscriptions held back as they stand now, or go on."""
     batch.hooks.blocking.gate({limit_name(row.id): gate_of(row, batch.now) for row in rows})
-
-
-def open_again(batch: Batch, rows: Iterable[SubscriptionRow]) -> None:
-    """Have the deliveries of subscriptions that are gone come into line, where each is found to have nobody to go to."""
-    batch.hooks.blocking.gate({limit_name(row.id): OPEN for row in rows})
 
 
 # -- secrets

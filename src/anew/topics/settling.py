@@ -68,7 +68,7 @@ def put_back(batch: Batch, given: Sequence[Assignment]) -> None:
     )
     batch.settle([batch.decide_outcome(job, soon) for job in batch.in_flight([key for key, _ in held])])
     batch.store.topics.drop_attempts([(one.delivery.id, one.number) for one in given])
-    rows = batch.store.topics.subscriptions(list({one.subscription.id for one in given}))
+    rows = batch.store.topics.subscriptions(list({one.subscription.id for one in given}), batch.now)
     open_ones = [row.id for row in rows.values() if gate_of(row, batch.now) == OPEN]
     batch.hooks.blocking.gate({limit_name(id_): Gate(batch.now + SOON_MS) for id_ in open_ones})
 
@@ -91,7 +91,7 @@ class _Settling:
         )
         self._jobs = {job.key: job for job in batch.in_flight([key for key, _ in self._held])}
         self._deliveries = rows.deliveries([one.assignment.delivery.id for one in sent])
-        self._before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}))
+        self._before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}), batch.now)
         self._now = dict(self._before)
         self._delivered: list[int] = []
         self._given_back: list[int] = []

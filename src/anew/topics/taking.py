@@ -172,7 +172,7 @@ def _found(batch: Batch, orders: dict[int, int]) -> list[_Found]:
     pairs = [(key, deliveries[id_]) for key, id_ in orders.items() if id_ in deliveries]
     if len(pairs) < len(orders):
         _refuse(batch, [key for key, id_ in orders.items() if id_ not in deliveries])
-    subscriptions = rows.subscriptions(list({row.subscription for _, row in pairs}))
+    subscriptions = rows.subscriptions(list({row.subscription for _, row in pairs}), batch.now)
     messages = rows.messages(list({row.message for _, row in pairs}))
     policies = rows.policies(list({row.policy for _, row in pairs}))
     return [

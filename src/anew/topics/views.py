@@ -191,7 +191,7 @@ class _Seen:
         store = batch.store
         live = [row.job for row in rows if row.status == DeliveryStatus.LIVE]
         self.jobs: dict[int, Job] = {job.key: job for job in store.load(live)}
-        self.subscriptions = store.topics.subscriptions(list({row.subscription for row in rows}))
+        self.subscriptions = store.topics.subscriptions(list({row.subscription for row in rows}), batch.now)
         self._blocked = {
             job.key for job in store.key_limits.among(live) if job.standing is KeyStanding.BLOCKED
         }

@@ -150,7 +150,7 @@ class Topics:
     def subscription(self, subscribed: Subscribed) -> SubscriptionRow:
         """Read a subscription as it is now."""
         row: SubscriptionRow = self.do(
-            lambda batch: batch.store.topics.subscriptions([subscribed.row.id])[subscribed.row.id]
+            lambda batch: batch.store.topics.subscriptions([subscribed.row.id], batch.now)[subscribed.row.id]
         )
         return row
 

@@ -217,7 +217,7 @@ def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_repl
     None
 ):
     topics = with_endpoint()
-    subscription = topics.do(lambda batch: batch.store.topics.subscribers("orders", -1, 1))[0].id
+    subscription = topics.do(lambda batch: batch.store.topics.subscribers("orders", -1, 1, batch.now))[0].id
     topics.publish(1)
     topics.do(turn(topics.terms, subscription, "disable"))
     topics.publish(2)
@@ -343,9 +343,9 @@ def test_a_page_of_which_little_matches_costs_a_few_statements_a_chunk(
     asked: list[int] = []
     read = topics.store.topics.subscriptions
 
-    def watched(ids: Sequence[int]) -> dict[int, SubscriptionRow]:
+    def watched(ids: Sequence[int], now: int) -> dict[int, SubscriptionRow]:
         asked.append(len(ids))
-        return read(ids)
+        return read(ids, now)
 
     monkeypatch.setattr(topics.store.topics, "subscriptions", watched)
     chosen = Selection(topic="orders", status="held")

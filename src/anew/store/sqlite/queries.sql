@@ -819,8 +819,8 @@ SELECT @subscription FROM subscription WHERE topic = ? AND endpoint = ?;
 SELECT @subscription FROM subscription WHERE id IN (@marks);
 
 -- name: subscribers
--- Subscriptions of a topic.
-SELECT @subscription FROM subscription WHERE topic = ? AND id > ? ORDER BY id LIMIT ?;
+-- Subscriptions of a topic whose time is not over.
+SELECT @subscription FROM subscription WHERE topic = ? AND id > ? AND (ends_at IS NULL OR ends_at > ?) ORDER BY id LIMIT ?;
 
 -- name: any_subscription
 -- Whether anybody has subscribed to anything.
@@ -828,7 +828,7 @@ SELECT 1 FROM subscription LIMIT 1;
 
 -- name: count_subscribers
 -- How many there are, up to a number.
-SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? LIMIT ?);
+SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?);
 
 -- name: ending_subscriptions
 -- Subscriptions whose time is over.

@@ -66,21 +66,22 @@ class SqliteTopics:
         """Read the subscription of an endpoint."""
         return self._one(SubscriptionRow, "subscription_at", topic, endpoint)
 
-    def subscriptions(self, ids: Sequence[int]) -> dict[int, SubscriptionRow]:
-        """Read subscriptions; unknown ones are left out."""
-        return {row.id: row for row in self._those(SubscriptionRow, "subscriptions", ids)}
+    def subscriptions(self, ids: Sequence[int], now: int) -> dict[int, SubscriptionRow]:
+        """Read subscriptions; unknown ones, and those whose time is over, are left out."""
+        found = self._those(SubscriptionRow, "subscriptions", ids)
+        return {row.id: row for row in found if row.ends_at is None or row.ends_at > now}
 
-    def subscribers(self, topic: str, after: int, limit: int) -> list[SubscriptionRow]:
-        """List subscriptions of a topic by id, from behind one on."""
-        return self._all(SubscriptionRow, "subscribers", topic, after, limit)
+    def subscribers(self, topic: str, after: int, limit: int, now: int) -> list[SubscriptionRow]:
+        """List subscriptions of a topic by id, from behind one on, without those whose time is over; at 0 it is of none."""
+        return self._all(SubscriptionRow, "subscribers", topic, after, now, limit)
 
     def any_subscription(self) -> bool:
         """Report whether anybody has subscribed to anything."""
         return bool(self._execute(sql("any_subscription")).fetchall())
 
-    def count_subscribers(self, topic: str, most: int) -> int:
+    def count_subscribers(self, topic: str, most: int, now: int) -> int:
         """Count them, up to a number."""
-        ((count,),) = self._execute(sql("count_subscribers"), (topic, most)).fetchall()
+        ((count,),) = self._execute(sql("count_subscribers"), (topic, now, most)).fetchall()
         return int(count)
 
     def ending_subscriptions(self, now: int, limit: int) -> list[SubscriptionRow]:
