@@ -325,9 +325,25 @@ def confirm(terms: TopicTerms, id_: int) -> Verb:
     return lambda batch: confirmed(batch, terms, _unconfirmed(batch, id_))
 
 
-def confirm_by(terms: TopicTerms, token: str) -> Verb:
-    """Confirm a subscription by its token; the verb gives the row, or raises Expired."""
-    return lambda batch: confirmed(batch, terms, subscription_of(batch, token))
+def confirm_by(terms: TopicTerms, token: str, id_: int | None = None) -> Verb:
+    """Confirm a subscription by its token; the verb gives the row, or raises Expired.
+
+    Args:
+        terms: What holds for topics.
+        token: What its endpoint was sent.
+        id_: The subscription; the verb raises NotFound where there is none, InvalidInput where the token is of another one.
+            None: the token says which.
+    """
+
+    def verb(batch: Batch) -> SubscriptionRow:
+        if id_ is not None:
+            known_subscription(batch, id_)
+        row = subscription_of(batch, token)
+        if id_ not in (None, row.id):
+            raise InvalidInput("/token: this token is another subscription's", field="/token")
+        return confirmed(batch, terms, row)
+
+    return verb
 
 
 def resend(terms: TopicTerms, id_: int, chance: Callable[[int], bytes]) -> Verb:

@@ -60,7 +60,11 @@ def steer(
         case "confirm":
             turn = asked.decoded(body, TurnBody, optional=True)
             token: str = turn.token
-            confirm = registry.confirm_by(terms, token) if token else registry.confirm(terms, subscription)
+            confirm = (
+                registry.confirm_by(terms, token, subscription)
+                if token
+                else registry.confirm(terms, subscription)
+            )
             return lambda batch: subscription_view(batch, confirm(batch), terms)
         case "rotate":
             return _rotate(terms, subscription, asked.decoded(body, RotationBody, optional=True), chance)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from anew.errors import Conflict, Expired
+from anew.errors import Conflict, Expired, InvalidInput, NotFound
 from anew.topics.delivery_policy import Throttling
 from anew.topics.documents import SubscriptionDocument
 from anew.topics.exchange import Answer
@@ -21,6 +21,7 @@ from anew.topics.registry import (
     subscribe,
 )
 from anew.topics.sending import outgoing
+from anew.topics.steering import steer
 from anew.topics.taking import Assignment
 from anew.topics.terms import limit_key
 from tests.unit.topics.rig import OK, Topics
@@ -110,6 +111,25 @@ def test_checklist_40_a_token_is_over_after_two_days_and_a_new_one_replaces_it()
     with pytest.raises(Expired):
         topics.do(confirm_by(topics.terms, first))
     topics.do(confirm_by(topics.terms, second))
+
+
+def test_a_token_confirms_no_other_subscription_than_the_one_that_is_named() -> None:
+    topics = asking()
+    asked, other = topics.subscribe(A), topics.subscribe("https://b.example/hook")
+    topics.run(until_ms=0)
+    (token,) = (one.data["challenge"] for one in topics.requests if one.url == A)
+    body = msgspec.json.encode({"token": token})
+
+    def by_token(key: int) -> None:
+        topics.do(steer(topics.terms, key, "confirm", body, topics.chance))
+
+    with pytest.raises(InvalidInput, match="/token: this token is another subscription's"):
+        by_token(other.row.id)
+    with pytest.raises(NotFound):
+        by_token(1)
+    assert [topics.subscription(one).status for one in (asked, other)] == ["unconfirmed"] * 2
+    by_token(asked.row.id)
+    assert [topics.subscription(one).status for one in (asked, other)] == ["active", "unconfirmed"]
 
 
 @pytest.mark.parametrize("token", ["", "x", "0" * 16 + "-" + "0" * 64, "f" * 16 + "-" + "0" * 64])
