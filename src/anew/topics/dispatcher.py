@@ -17,6 +17,7 @@ from anew.engine import Batch, Call, ThreadCommit
 from anew.errors import AnewError, StoreBusy
 from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer, Outgoing
+from anew.topics.outcome import is_delivered
 from anew.topics.publishing import health_of
 from anew.topics.registry import drop
 from anew.topics.sending import outgoing
@@ -249,8 +250,7 @@ class Dispatcher:
             log.exception("a delivery has failed by a fault of our own")
             answer = Answer(error="proxy")
         if answer is not None:
-            is_good = answer.status is not None and 200 <= answer.status <= 299
-            self.sent["delivered" if is_good else "failed"] += 1
+            self.sent["delivered" if is_delivered(answer) else "failed"] += 1
             self._has_answered(given.subscription.id, answer.duration_ms <= SLOW_MS)
         self._ended.append(Sent(given, answer, headers, digest))
         self._woken.set()

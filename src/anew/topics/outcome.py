@@ -55,6 +55,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
     disables: Literal["gone", "receiver"] | None = None
 
 
+def is_delivered(answer: Answer) -> bool:
+    """Report whether the receiver has what was sent. Of one whose good answer comes too slowly nobody knows."""
+    return answer.status is not None and 200 <= answer.status <= 299 and answer.error != "timeout"
+
+
 def judge(answer: Answer, retry: Retry, disable_on_gone: bool, now_ms: int) -> Verdict:
     """Give what is made of an answer, or of none.
 
@@ -69,10 +74,10 @@ def judge(answer: Answer, retry: Retry, disable_on_gone: bool, now_ms: int) -> V
     status = answer.status
     wish = answer.headers.get("webhook-delivery", "").strip().lower()
     disables: Literal["gone", "receiver"] | None = "receiver" if wish == "disable" else None
-    if 200 <= status <= 299 and answer.error == "timeout":  # it may have been processed, and nobody knows
-        return Verdict(kind="retry", error="timeout", disables=disables)
-    if 200 <= status <= 299:
+    if is_delivered(answer):
         return Verdict(kind="delivered", disables=disables)
+    if 200 <= status <= 299:
+        return Verdict(kind="retry", error="timeout", disables=disables)
     error = "redirect" if 300 <= status <= 399 else f"status {status}"
     if status == 410:
         gone = "gone" if disable_on_gone else disables

@@ -240,3 +240,17 @@ def test_a_long_line_for_an_endpoint_that_fails_is_not_put_back_one_by_one(
         await exchanges.until(lambda: exchanges.begun.count("https://bad.example/") >= 10)
 
     dispatching(topics, test, slots=10)
+
+
+def test_a_good_answer_that_comes_too_slowly_counts_as_it_is_recorded() -> None:
+    """Its attempt is recorded to be retried: checklist 34."""
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("https://slow.example/")
+    topics.publish()
+
+    async def test(dispatcher: Dispatcher, exchanges: Exchanges) -> None:
+        await exchanges.until(lambda: sum(dispatcher.sent.values()) == 1)
+        assert dispatcher.sent == {"delivered": 0, "failed": 1}
+
+    dispatching(topics, test, lambda: Exchanges(lambda url: Answer(status=200, error="timeout")))
