@@ -65,7 +65,7 @@ def checked(throttle: Throttle) -> Throttle:
     """Give a throttle that somebody has set back, if it says anything.
 
     Raises:
-        InvalidInput: It bounds nothing, a bound is negative, or its time is not positive.
+        InvalidInput: It bounds nothing, a bound is negative, or its time or a number of its rate is not positive.
     """
     bounds = (throttle.concurrency, throttle.per_worker)
     if bounds == (None, None) and throttle.rate is None:
@@ -75,6 +75,8 @@ def checked(throttle: Throttle) -> Throttle:
             raise refused(name, bound, "a whole number, 0 or more")
     if throttle.timeout_ms is not None and throttle.timeout_ms <= 0:
         raise refused("timeout", throttle.timeout_ms, "a positive duration")
+    if throttle.rate is not None:
+        rate(throttle.rate.count, throttle.rate.per_ms, throttle.rate.burst)
     return throttle
 
 

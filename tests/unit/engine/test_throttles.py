@@ -15,7 +15,7 @@ from anew.engine.verbs import cancel_one, delete_one, patch_one
 from anew.errors import Conflict, InvalidInput, StoreFull
 from anew.jobs import Failed, HoldKind, Job, State
 from anew.jobs.codec import PushedJob
-from anew.jobs.limits import Throttle, rate
+from anew.jobs.limits import Rate, Throttle, rate
 from anew.jobs.patch import Patch
 from anew.store.protocol import Hold
 from anew.store.sqlite import SqliteStore
@@ -162,9 +162,12 @@ def test_a_limit_that_is_lifted_wakes_who_waits(rig: Rig) -> None:
     assert len(worker.keys) == 1
 
 
-def test_a_limit_that_says_nothing_is_refused(rig: Rig) -> None:
-    with pytest.raises(InvalidInput):
-        set_throttles({"scraper": Throttle()})
+def test_a_limit_that_says_nothing_or_cannot_be_is_refused_by_both_verbs() -> None:
+    for throttle in (Throttle(), Throttle(rate=Rate(0, 1_000, 1))):
+        with pytest.raises(InvalidInput):
+            set_throttles({"scraper": throttle})
+        with pytest.raises(InvalidInput):
+            limit_queue("scraper", throttle)
 
 
 def test_the_same_limits_again_write_nothing(rig: Rig) -> None:

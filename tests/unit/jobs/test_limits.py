@@ -10,6 +10,7 @@ from anew.jobs.limits import (
     Bucket,
     Grant,
     Origin,
+    Rate,
     Throttle,
     checked,
     grant,
@@ -59,6 +60,9 @@ def test_a_throttle_that_can_be_is_given_back() -> None:
         (Throttle(concurrency=-1), "concurrency"),
         (Throttle(per_worker=-1), "worker"),
         (Throttle(concurrency=3, timeout_ms=0), "timeout"),
+        (Throttle(rate=Rate(0, 1_000, 1)), "rate count"),
+        (Throttle(rate=Rate(1, 0, 1)), "rate period"),
+        (Throttle(rate=Rate(1, 1_000, 0)), "rate burst"),
     ],
 )
 def test_a_throttle_that_cannot_be_is_refused(throttle: Throttle, field: str) -> None:
