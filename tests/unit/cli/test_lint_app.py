@@ -116,6 +116,14 @@ def test_as_json_the_functions_are_named(capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
+def test_a_rule_without_retries_is_no_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    """What no exception ends, such as a run whose process dies, still follows the default."""
+    write('@app.task(policy={ValueError: "even", Exception: None})\ndef never(): ...\n')
+    code, out, _ = lint(capsys, "orders:app", "--json")
+    names = [policy["name"] for policy in json.loads(out)["policies"]]
+    assert (code, names) == (0, ["orders.never", "orders.never[ValueError]"])
+
+
 def test_a_rule_can_be_left_out_for_one_task(capsys: pytest.CaptureFixture[str]) -> None:
     write(TASKS)
     ignored = ("--ignore", "orders.alike:no-jitter,orders.ruled[TimeoutError]:no-jitter")
