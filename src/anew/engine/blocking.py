@@ -55,38 +55,49 @@ class Blocking:
             jobs: With the bounds of their keys; the last ones hold. Those that are ready stand as UNBLOCKED.
         """
         self._rows.add([job for job, _ in jobs])
-        limits = self._bound({key.name: key for _, key in jobs})
+        limits, new = self._bound({key.name: key for _, key in jobs})
         ready: dict[tuple[str, str], list[Place]] = {}
         for job, _ in jobs:
             if job.standing is KeyStanding.UNBLOCKED:
                 ready.setdefault((job.name, job.queue), []).append((job.priority, job.key))
         if not ready:
             return
-        running = self._rows.running(list(limits))
+        running = self._rows.running([name for name in limits if name not in new])
         blocked: list[int] = []
         for (name, queue), places in ready.items():
             most = max(len(places), AHEAD)
             free = may_start(limits[name], running.get(name, 0), most, self._now).number
-            in_line = self._rows.first(name, KeyStanding.UNBLOCKED, queue, free)
-            first = self._rows.first(name, KeyStanding.BLOCKED, queue, 1)
+            first: list[Place] = []
+            if (
+                name in new
+            ):  # it has no other jobs; statements for each of thousands of keys would hold up everybody
+                in_line = sorted(places)[:free]
+            else:
+                in_line = self._rows.first(name, KeyStanding.UNBLOCKED, queue, free)
+                first = self._rows.first(name, KeyStanding.BLOCKED, queue, 1)
             back = held_back(places, in_line, first[0] if first else None)
-            if back:
-                self._touched[name] = None
-                blocked += back
+            blocked += back
+            if back and {place[1] for place in in_line} <= set(back):
+                self._touched[name] = (
+                    None  # else those that stay in line have the key looked at when they are taken
+                )
         self._rows.block(blocked, taken=False)
 
-    def _bound(self, keys: Mapping[str, LimitKey]) -> dict[str, KeyLimit]:
-        """Have these bounds; give the limits."""
+    def _bound(self, keys: Mapping[str, LimitKey]) -> tuple[dict[str, KeyLimit], set[str]]:
+        """Have these bounds; give the limits, and the keys that had none."""
         limits = self._rows.limits(list(keys))
+        new = keys.keys() - limits.keys()
         changed: list[KeyLimit] = []
         for name, key in keys.items():
-            throttle, limit = throttle_of(key), limits.get(name)
-            if limit is None or limit.throttle != throttle:
-                limits[name] = replace(limit or KeyLimit(name, throttle, FULL), throttle=throttle)
-                changed.append(limits[name])
+            throttle = throttle_of(key)
+            if name in new:
+                changed.append(KeyLimit(name, throttle, FULL))
+            elif limits[name].throttle != throttle:
+                changed.append(replace(limits[name], throttle=throttle))
                 self._touched[name] = None
+        limits |= {one.name: one for one in changed}
         self._rows.write_limits(changed)
-        return limits
+        return limits, new
 
     def admit(self, keys: Sequence[int]) -> set[int]:
         """Decide which of some jobs that were just taken start; give the others, which are blocked now."""

@@ -139,6 +139,33 @@ def test_what_may_start_is_not_blocked_when_it_comes(rig: Rig) -> None:
     assert blocked(rig) == keys[3:]
 
 
+def test_many_keys_at_once_are_asked_for_by_few_statements(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand new ones, at four statements each, held up everybody for 0.1 s."""
+    asked: list[str] = []
+    rows = rig.store.key_limits
+
+    def watch(name: str) -> None:
+        ask = getattr(rows, name)
+
+        def watched(*given: Any) -> Any:
+            asked.append(name)
+            return ask(*given)
+
+        monkeypatch.setattr(rows, name, watched)
+
+    for name in ("first", "blocked_queues", "any_of"):
+        watch(name)
+    first = rig.put(*[limited(LimitKey(f"{number}", 1)) for number in range(300)])
+    assert asked == []
+    second = rig.put(*[limited(LimitKey(f"{number}", 1)) for number in range(300)])
+    assert asked == ["first"] * 600
+    assert blocked(rig) == second
+    assert take(rig, limit=600) == first
+    rig.do(succeed(*first))
+    assert take(rig, limit=600) == second
+    check(rig)
+
+
 def test_a_take_goes_on_where_very_many_become_due_at_once(rig: Rig) -> None:
     keys = rig.put(*[limited(ready_at=NOW + 1_000) for _ in range(700)], new_job(ready_at=NOW + 1_001))
     rig.clock.advance(1_001)
