@@ -68,19 +68,17 @@ class Blocking:
             most = max(len(places), AHEAD)
             free = may_start(limits[name], running.get(name, 0), most, self._now).number
             first: list[Place] = []
-            if (
-                name in new
-            ):  # it has no other jobs; statements for each of thousands of keys would hold up everybody
+            # A new key has no other jobs; statements for each of thousands of keys would hold up everybody.
+            if name in new:
                 in_line = sorted(places)[:free]
             else:
                 in_line = self._rows.first(name, KeyStanding.UNBLOCKED, queue, free)
                 first = self._rows.first(name, KeyStanding.BLOCKED, queue, 1)
             back = held_back(places, in_line, first[0] if first else None)
             blocked += back
+            # Where some stay in line, the key is looked at when they are taken.
             if back and {place[1] for place in in_line} <= set(back):
-                self._touched[name] = (
-                    None  # else those that stay in line have the key looked at when they are taken
-                )
+                self._touched[name] = None
         self._rows.block(blocked, taken=False)
 
     def _bound(self, keys: Mapping[str, LimitKey]) -> tuple[dict[str, KeyLimit], set[str]]:
