@@ -20,7 +20,9 @@ from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
 from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:
+    from anew.backoff import Policy
     from anew.lab.lint.documents import Entry, Problem
+    from anew.lab.named import Named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,9 +48,26 @@ class GivenPolicy(NamedTuple):
     value: Any
 
 
-def read_policy(text: str, *, delivery: bool = False) -> Any:
+def read_policy(text: str) -> Any:
     """Read a policy's JSON value from an argument, as `given_policy` does."""
-    return given_policy(text, delivery=delivery).value
+    return given_policy(text).value
+
+
+def read_engine_policy(text: str) -> Policy:
+    """Read the policy by which the engine retries, from a policy's argument or a delivery policy's."""
+    from anew.backoff import Policy
+
+    return Policy.from_json(given_policy(text, delivery=True).value)
+
+
+def named_policies(texts: Sequence[str]) -> tuple[list[Any], list[Named]]:
+    """Read policies as `read_engine_policy` does; give their JSON values, and the policies as tables and pictures name them."""
+    from anew.backoff import Policy
+    from anew.lab.named import Named, labels
+
+    names, forms = zip(*(given_policy(text, delivery=True) for text in texts), strict=True)
+    policies = [Policy.from_json(form) for form in forms]
+    return [*forms], [Named(*pair) for pair in zip(labels(forms, names), policies, strict=True)]
 
 
 def given_policy(text: str, *, delivery: bool = False) -> GivenPolicy:

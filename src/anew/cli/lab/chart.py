@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from anew.cli.lab.picture_file import picture_format, write_picture
+from anew.cli.lab.picture_file import picture_options, write_picture
 from anew.cli.output import coloured, show_json
-from anew.cli.values import given_policy
+from anew.cli.values import named_policies
 from anew.errors import InvalidInput
 from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.data import JOBS, KINDS, compose
@@ -61,10 +61,7 @@ _BRAILLE: Final = "⠿│┤└─┬┊░▒▓█▄→…×"
 @click.option("--from", "from", metavar="TIME", help="For load: begin to look here. [0]")
 @click.option("--to", metavar="TIME", help="For load: look no farther. [the last call]")
 @click.option("--log/--linear", "log", default=None, help="The axis of durations. [whatever shows more]")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .svg or .png."
-)
-@click.option("--dark/--light", "dark", default=None, help="The ground. [files: light; else the terminal's]")
+@picture_options
 @click.option(
     "--width", type=click.IntRange(30, 1_000), metavar="N", help="Characters across. [the terminal's]"
 )
@@ -101,7 +98,6 @@ def chart(
       anew lab chart herd --out herd.png --dark
     """
     options = {name: value for name, value in given.items() if value is not None}
-    form = picture_format(out)
     if width is not None and (out or as_json):
         raise _of_no_use("width", width, "a file and JSON have no use for it")
     refusal = ""
@@ -112,8 +108,8 @@ def chart(
         import msgspec
 
         picture = msgspec.structs.replace(picture, log=log)
-    if form and out:
-        write_picture(picture, out, form, dark=bool(dark))
+    if out:
+        write_picture(picture, out, dark=dark)
     if as_json:
         show_json(picture)
     elif not out:
@@ -150,23 +146,18 @@ def _composed(
     specs: tuple[str, ...], kind: str, options: dict[str, Any], log: bool | None
 ) -> tuple[Picture, str]:
     """Make the picture of any policies, with its link; where there is none, say why."""
-    from anew.backoff import Policy
-    from anew.lab.named import Named, labels
-
-    _check_options(options, _TAKES[kind], f"--kind {kind}")
-    if log is not None and kind == "histogram":
-        raise _of_no_use("log" if log else "linear", log, "the waits of a histogram stand in equal bins")
-    names, forms = zip(*(given_policy(spec, delivery=True) for spec in specs), strict=True)
-    named = zip(labels(forms, names), forms, strict=True)
-    policies = [Named(label, Policy.from_json(form)) for label, form in named]
-    plain = {_ARGUMENTS.get(name, name): _plain(name, value) for name, value in options.items()}
-    told: dict[str, Any] = {
-        name: plain.pop(name) for name in ("jobs", "seed", "outage_ms", "over_ms") if name in plain
-    }
     import msgspec
 
     from anew.lab.charts.axes import log_of
 
+    _check_options(options, _TAKES[kind], f"--kind {kind}")
+    if log is not None and kind == "histogram":
+        raise _of_no_use("log" if log else "linear", log, "the waits of a histogram stand in equal bins")
+    forms, policies = named_policies(specs)
+    plain = {_ARGUMENTS.get(name, name): _plain(name, value) for name, value in options.items()}
+    told: dict[str, Any] = {
+        name: plain.pop(name) for name in ("jobs", "seed", "outage_ms", "over_ms") if name in plain
+    }
     picture = compose(kind, policies, _scenario(kind, told), log=log, **plain)
     seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}
     if kind == "histogram":

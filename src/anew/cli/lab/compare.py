@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from anew.cli.lab.picture_file import picture_options, write_picture
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.lab.simulate import simulating
 from anew.cli.output import show_json, show_table
-from anew.cli.values import given_policy
+from anew.cli.values import named_policies
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anew.lab.simulation.scenario import Scenario
 
 
@@ -21,10 +23,7 @@ if TYPE_CHECKING:
 @click.argument("specs", metavar="POLICY...", nargs=-1, required=True)
 @scenario_options
 @click.option("--exact", is_flag=True, help="Ask the engine's own decision about every failure; slow.")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .svg or .png."
-)
-@click.option("--dark/--light", "dark", default=None, help="The ground. [files: light; else the terminal's]")
+@picture_options
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def compare_policies(
     specs: tuple[str, ...],
@@ -49,21 +48,15 @@ def compare_policies(
       anew lab compare zizq '{"preset": "zizq", "jitter": "even"}' --capacity 50 --timeout 10s --json
       anew lab compare constant exponential sidekiq buckets even --outage 1h --out load.svg
     """
-    from anew.backoff import Policy
     from anew.cli.lab.chart import style_of
-    from anew.cli.lab.picture_file import picture_format, write_picture
     from anew.lab.chance import has_numpy
     from anew.lab.compare import compare
-    from anew.lab.named import Named, labels
 
-    form = picture_format(out)
-    given = [given_policy(spec, delivery=True) for spec in specs]
-    called = labels([one.value for one in given], [one.name for one in given])
-    named = [Named(label, Policy.from_json(one.value)) for label, one in zip(called, given, strict=True)]
+    _, named = named_policies(specs)
     with simulating() as progress:
         found = compare(named, scenario, exact=exact, progress=progress)
-    if out and form:
-        write_picture(found.picture(), out, form, dark=bool(dark))
+    if out:
+        write_picture(found.picture(), out, dark=dark)
     if as_json:
         show_json(found.to_json())
         return

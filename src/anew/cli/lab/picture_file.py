@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,35 +15,39 @@ from anew.units import refused, shown
 if TYPE_CHECKING:
     from anew.lab.charts.pictures import Picture
 
-_FIELD = "--out"
+_FIELD: Final = "--out"
 
 
-def picture_format(out: Path | None) -> Literal["svg", "png"] | None:
-    """Tell which kind of file a picture goes to; None if it goes to none. What cannot be done is known before the work.
+def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--out`` and ``--dark``; a file that cannot be written is refused before the work."""
+    dark = click.option(
+        "--dark/--light", "dark", default=None, help="The ground. [files: light; else the terminal's]"
+    )
+    out = click.option(
+        "--out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_checked,
+        metavar="FILE",
+        help="Write .svg or .png.",
+    )
+    return out(dark(function))
 
-    Raises:
-        InvalidInput: Its name has another ending, or there is no place for it.
-        NotSupported: matplotlib is missing.
-    """
+
+def _checked(ctx: click.Context, param: click.Parameter, out: Path | None) -> Path | None:
+    """Refuse a file's name with another ending, a place where no file can be, and all of them without matplotlib."""
     if out is None:
         return None
-    form: Literal["svg", "png"]
-    match out.suffix.lower():
-        case ".svg":
-            form = "svg"
-        case ".png":
-            form = "png"
-        case _:
-            raise refused(_FIELD, str(out), "a name that ends in .svg or .png")
+    if out.suffix.lower() not in (".svg", ".png"):
+        raise refused(_FIELD, str(out), "a name that ends in .svg or .png")
     from anew.lab.charts.figures import has_matplotlib
 
     if not has_matplotlib():
         raise NotSupported(f"{_FIELD} needs matplotlib, which is not installed: pip install 'anew[lab]'")
     require_writable(out, _FIELD)
-    return form
+    return out
 
 
-def write_picture(picture: Picture, out: Path, form: Literal["svg", "png"], *, dark: bool) -> None:
+def write_picture(picture: Picture, out: Path, *, dark: bool | None) -> None:
     """Draw a picture into a file.
 
     Raises:
@@ -50,12 +55,11 @@ def write_picture(picture: Picture, out: Path, form: Literal["svg", "png"], *, d
     """
     from anew.lab.charts.figures import figure
 
-    content = figure(picture, form, dark=dark)
+    content = figure(picture, "png" if out.suffix.lower() == ".png" else "svg", dark=bool(dark))
     try:
         write_whole(out, content)
     except OSError as error:
-        message = (
-            f"{_FIELD}: {shown(str(out))} cannot be written ({error.strerror}); expected a place for a file"
-        )
+        reason = f"{shown(str(out))} cannot be written ({error.strerror})"
+        message = f"{_FIELD}: {reason}; expected a place for a file"
         raise InvalidInput(message, field=_FIELD, value=str(out)) from error
     click.echo(f"wrote {out} ({len(content):,} bytes)", err=True)

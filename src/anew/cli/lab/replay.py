@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from anew.cli.output import moment, now_ms, percent, show_json, show_table
-from anew.cli.values import read_policy
+from anew.cli.values import read_engine_policy
 from anew.errors import NotFound
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
 from anew.units import counted, format_duration, parse_duration_with_unit
@@ -73,11 +73,10 @@ def replay(
       anew lab replay even --json
     """
     from anew.app.records import recorded_failures
-    from anew.backoff import Policy
     from anew.lab.replay import Seen, recorded, select
     from anew.lab.replay import replay as replayed
 
-    policies = [Policy.from_json(read_policy(spec, delivery=True)) for spec in specs]
+    policies = [read_engine_policy(spec) for spec in specs]
     now = now_ms()
     start = 0 if since is None else now - parse_duration_with_unit(since, "--since")
     seen = Seen()

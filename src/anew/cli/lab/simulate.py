@@ -13,7 +13,7 @@ import click
 
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import percent, show_json, show_table
-from anew.cli.values import read_policy
+from anew.cli.values import read_engine_policy
 from anew.units import MINUTE_MS, SECOND_MS, counted, format_duration, format_duration_about
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
           --capacity 50 --timeout 5s --base-rate 5 --horizon 15m
       anew lab simulate even --jobs 500 --outage 10s --capacity 50 --timeout 5s --base-rate 5 --horizon 15m
     """
-    from anew.backoff import Policy
     from anew.lab.simulation.simulate import simulate
 
-    policy = Policy.from_json(read_policy(spec, delivery=True))
+    policy = read_engine_policy(spec)
     with simulating() as progress:
         outcome = simulate(policy, scenario, exact=exact, progress=progress)
     if as_json:

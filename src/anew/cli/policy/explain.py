@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from anew.cli.output import show_json, show_table
-from anew.cli.values import read_policy
+from anew.cli.values import read_engine_policy
 from anew.errors import InvalidInput
 from anew.units import parse_duration_with_unit
 
@@ -41,12 +41,11 @@ def explain_policy(
       anew policy explain '{"base_ms": 15000, "exponent": 4, "jitter_ms": 30000}' --json
       anew policy explain even --retries 10 --percentiles 1,50,99
     """
-    from anew.backoff import Policy
     from anew.lab.explain import PERCENTS, explain
 
     told = PERCENTS if percentiles is None else read_percentiles(percentiles)
     explanation = explain(
-        Policy.from_json(read_policy(spec, delivery=True)),
+        read_engine_policy(spec),
         retries,
         percentiles=told,
         outages_ms=[parse_duration_with_unit(outage, "--outage") for outage in outages],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from anew.cli.output import show_json, show_table
-from anew.cli.values import read_policy
+from anew.cli.values import read_engine_policy
 from anew.units import format_duration, format_duration_about
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def sample_policy(spec: str, retry: int, count: int, seed: int, phase: PhaseKind
       anew policy sample aws_decorrelated --retry 10 -n 100000 --seed 7 --json > waits.json
       anew policy sample even --retry 5 --phase hash
     """
-    from anew.backoff import Policy
     from anew.lab.sample import sample
 
-    waits = sample(Policy.from_json(read_policy(spec, delivery=True)), retry, count, seed=seed, phase=phase)
+    waits = sample(read_engine_policy(spec), retry, count, seed=seed, phase=phase)
     if as_json:
         show_json(waits)
         return
