@@ -9,20 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
+import msgspec
 
 from anew.cli.lab.picture_file import picture_options, write_picture
 from anew.cli.output import coloured, show_json
 from anew.cli.values import named_policies
 from anew.errors import InvalidInput
+from anew.lab.charts.axes import log_of
 from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.data import JOBS, KINDS, compose
 from anew.lab.charts.link import beyond_page, link
+from anew.lab.simulation.scenario import Scenario
 from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
     from anew.lab.charts.pictures import Picture
     from anew.lab.charts.text import Style
-    from anew.lab.simulation.scenario import Scenario
 
 _TAKES: Final = {
     "band": ("retries",),
@@ -100,14 +102,14 @@ def chart(
     options = {name: value for name, value in given.items() if value is not None}
     if width is not None and (out or as_json):
         raise _of_no_use("width", width, "a file and JSON have no use for it")
-    refusal = ""
-    picture = _classic(specs[0], options) if kind is None and len(specs) == 1 else None
-    if picture is None:
+    if kind is None and len(specs) == 1 and specs[0] in _CLASSICS:
+        make, taken = _CLASSICS[specs[0]]
+        _check_options(options, taken, f"the picture {specs[0]}")
+        picture, refusal = make(**options), ""
+        if log is not None:
+            picture = msgspec.structs.replace(picture, log=log)
+    else:
         picture, refusal = _composed(specs, kind or "band", options, log)
-    elif log is not None:
-        import msgspec
-
-        picture = msgspec.structs.replace(picture, log=log)
     if out:
         write_picture(picture, out, dark=dark)
     if as_json:
@@ -129,61 +131,35 @@ def _show_link(link: str, refusal: str) -> None:
         click.echo(f"\nThe lab's page cannot show this: {refusal}.")
 
 
-def _classic(name: str, options: dict[str, Any]) -> Picture | None:
-    """Make a picture that has a name; None for any other name."""
-    if name not in _CLASSICS:
-        return None
-    make, taken = _CLASSICS[name]
-    _check_options(options, taken, f"the picture {name}")
-    return make(**options)
-
-
-def _plain(name: str, value: Any) -> Any:
-    return parse_duration_with_unit(value, f"--{name}") if isinstance(value, str) else value
-
-
 def _composed(
     specs: tuple[str, ...], kind: str, options: dict[str, Any], log: bool | None
 ) -> tuple[Picture, str]:
     """Make the picture of any policies, with its link; where there is none, say why."""
-    import msgspec
-
-    from anew.lab.charts.axes import log_of
-
     _check_options(options, _TAKES[kind], f"--kind {kind}")
     if log is not None and kind == "histogram":
         raise _of_no_use("log" if log else "linear", log, "the waits of a histogram stand in equal bins")
     forms, policies = named_policies(specs)
-    plain = {_ARGUMENTS.get(name, name): _plain(name, value) for name, value in options.items()}
-    told: dict[str, Any] = {
-        name: plain.pop(name) for name in ("jobs", "seed", "outage_ms", "over_ms") if name in plain
-    }
-    picture = compose(kind, policies, _scenario(kind, told), log=log, **plain)
-    seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}
-    if kind == "histogram":
-        # Where nothing is said the page shows another one.
-        seen["retry"] = options.get("retry", 1)
-    # The page can look at a beginning only.
-    seen["until"] = options.get("to")
+    durations = {name: value for name, value in options.items() if isinstance(value, str)}
+    plain = {name: value for name, value in options.items() if name not in durations}
+    plain |= {f"{name}_ms": parse_duration_with_unit(text, f"--{name}") for name, text in durations.items()}
+    met: dict[str, Any] = {"jobs": JOBS.get(kind, 1), "success": 1.0 if "outage" in options else 0.0}
+    met |= {name: plain.pop(name) for name in ("jobs", "seed", "outage_ms", "over_ms") if name in plain}
+    picture = compose(kind, policies, Scenario.from_json(met), log=log, **plain)
     # The page counts in powers unless told; where a load is better read otherwise, it shall not.
     linear = log is False or (kind == "load" and not log_of(picture))
-    more = seen | {"success": 1 if "outage" in options else None, "scale": "linear" if linear else None}
+    more = {name: options.get(name) for name in ("jobs", "seed", "over", "outage")} | {
+        # Where nothing is said the page shows another one.
+        "retry": options.get("retry", 1) if kind == "histogram" else None,
+        # The page can look at a beginning only.
+        "until": options.get("to"),
+        "success": 1 if "outage" in options else None,
+        "scale": "linear" if linear else None,
+    }
     refusal = beyond_page(forms, **more)
     if kind != "load" and "outage" in options:
         refusal = "its herds fail at every retry"
     found = "" if refusal else link(forms, chart=_PAGE[kind], **more)
     return msgspec.structs.replace(picture, link=found), refusal
-
-
-_ARGUMENTS: Final = {"from": "from_ms", "to": "to_ms", "outage": "outage_ms", "over": "over_ms"}
-"""What an option is called inside, where that differs."""
-
-
-def _scenario(kind: str, told: dict[str, Any]) -> Scenario:
-    from anew.lab.simulation.scenario import Scenario
-
-    success = 1.0 if "outage_ms" in told else 0.0
-    return Scenario.from_json({"jobs": JOBS.get(kind, 1), "success": success, **told})
 
 
 def _of_no_use(name: str, value: Any, why: str) -> InvalidInput:
