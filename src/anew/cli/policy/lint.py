@@ -92,9 +92,9 @@ def lint_policies(
     files = tuple(file.removeprefix("@") for file in files)  # as other commands name a file
     apps = [read_app(file) for file in files if is_app(file)]
     documents = [*_documents([file for file in files if not is_app(file)], specs)]
-    documents += [app.document for app in apps]
+    documents += [document for document, _ in apps]
     report = _looked_at(documents, _given(stated, select, ignore, documents))
-    report.unchecked.extend(policy for app in apps for policy in app.unchecked)
+    report.unchecked.extend(task for _, unchecked in apps for task in unchecked)
     lint_report.show(report, form)
     if report.problems:
         return USAGE

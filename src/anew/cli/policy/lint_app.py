@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import InvalidInput
 
@@ -17,28 +17,20 @@ if TYPE_CHECKING:
 _APP: Final = re.compile(r"(?:[^\W\d][\w.]*|[^:]*\.py):[^\W\d][\w.]*")
 
 
-class AppPolicies(NamedTuple):
-    """What an application holds.
-
-    Attributes:
-        document: The policies that can be looked at, or why the application cannot be imported.
-        unchecked: What decides in a task's stead and cannot be looked at: functions.
-    """
-
-    document: Document
-    unchecked: tuple[Problem, ...]
-
-
 def is_app(text: str) -> bool:
     """Report whether an argument means an application, and no file."""
     return _APP.fullmatch(text) is not None and not os.path.exists(text)
 
 
-def read_app(text: str) -> AppPolicies:
+def read_app(text: str) -> tuple[Document, list[Problem]]:
     """Import an application and read its tasks' policies.
 
     One of a rule by exception is named after both: ``tasks.send[TimeoutError]``. A limit of the task
     (``max_attempts``) holds, as it does for its jobs.
+
+    Returns:
+        The policies that can be looked at, or why the application cannot be imported; and what decides in a task's stead
+        and cannot be looked at: functions.
     """
     from anew.lab.lint.documents import Document, Problem
     from anew.tasks.finding import find_app, read_place
@@ -47,10 +39,15 @@ def read_app(text: str) -> AppPolicies:
         app = find_app(read_place(text))
     except InvalidInput as error:
         message = str(error).removeprefix(text).removeprefix(":").lstrip()
-        return AppPolicies(Document(problems=(Problem(file=text, message=message),)), ())
+        return Document(problems=(Problem(file=text, message=message),)), []
     tasks = [app.tasks[name] for name in sorted(app.tasks)]
-    entries = tuple(entry for task in tasks for entry in _entries(app, task))
-    return AppPolicies(Document(entries=entries), tuple(_unchecked(task) for task in tasks if _asks(task)))
+    unchecked = []
+    for task in tasks:
+        if task.options.retries.function is not None:
+            file, line = _place(task)
+            message = "is not checked: a function decides when its jobs run again"
+            unchecked.append(Problem(file=file, line=line, policy=task.name, message=message))
+    return Document(entries=tuple(entry for task in tasks for entry in _entries(app, task))), unchecked
 
 
 def _entries(app: Anew, task: Task[Any, Any, Any]) -> Iterator[Entry]:
@@ -66,18 +63,6 @@ def _entries(app: Anew, task: Task[Any, Any, Any]) -> Iterator[Entry]:
             continue
         name = f"{task.name}[{kind}]" if kind else task.name
         yield Entry(file=file, name=name, value=policy.to_json() | {"limit": policy.limit}, line=line)
-
-
-def _asks(task: Task[Any, Any, Any]) -> bool:
-    return task.options.retries.function is not None
-
-
-def _unchecked(task: Task[Any, Any, Any]) -> Problem:
-    from anew.lab.lint.documents import Problem
-
-    file, line = _place(task)
-    message = "is not checked: a function decides when its jobs run again"
-    return Problem(file=file, line=line, policy=task.name, message=message)
 
 
 def _place(task: Task[Any, Any, Any]) -> tuple[str, int | None]:
