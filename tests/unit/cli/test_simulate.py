@@ -258,5 +258,5 @@ def test_long_work_tells_how_far_it_is_and_wipes_the_line(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     for share in (0.1, 0.3, 0.3, 0.75):
         progress(share)
-    progress.end()
+    progress.close()
     assert capsys.readouterr().err == "\r 30 % simulated\r 75 % simulated\r" + " " * 16 + "\r"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import click
 
 from anew.cli.lab.picture_file import picture_options, write_picture
 from anew.cli.lab.scenario import scenario_options
-from anew.cli.lab.simulate import simulating
+from anew.cli.lab.simulate import Progress
 from anew.cli.output import show_json, show_table
 from anew.cli.values import named_policies
 
@@ -53,7 +54,7 @@ def compare_policies(
     from anew.lab.compare import compare
 
     _, named = named_policies(specs)
-    with simulating() as progress:
+    with contextlib.closing(Progress()) as progress:
         found = compare(named, scenario, exact=exact, progress=progress)
     if out:
         write_picture(found.picture(), out, dark=dark)

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -68,7 +68,7 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
     from anew.lab.simulation.simulate import simulate
 
     policy = read_engine_policy(spec)
-    with simulating() as progress:
+    with contextlib.closing(Progress()) as progress:
         outcome = simulate(policy, scenario, exact=exact, progress=progress)
     if as_json:
         show_json({"policy": policy.to_json(), "scenario": scenario.to_json(), "outcome": outcome})
@@ -78,16 +78,6 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
     _show_load(outcome, scenario)
     for line in summary(outcome, scenario):
         click.echo(line)
-
-
-@contextlib.contextmanager
-def simulating() -> Iterator[Progress]:
-    """Show how far a simulation is; yields what is to be told that."""
-    progress = Progress()
-    try:
-        yield progress
-    finally:
-        progress.end()
 
 
 class Progress:
@@ -104,7 +94,7 @@ class Progress:
             self._told = done
             click.echo(f"\r{done:3d} % simulated", nl=False, err=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self._told >= 0:
             click.echo("\r" + " " * 16 + "\r", nl=False, err=True)
 
