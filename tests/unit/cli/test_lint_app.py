@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anew.cli.policy.lint_app import is_app
+from anew.cli.policy.lint_input import is_app
 from anew.cli.root import run
 
 APP = """

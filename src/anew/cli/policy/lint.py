@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from anew.cli.exit_codes import REFUSED, USAGE
-from anew.cli.policy.lint_app import is_app, read_app
-from anew.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from anew.cli.policy.lint_report import Report
-    from anew.lab.lint.documents import Document
 
 
 @click.command("lint")
@@ -78,7 +71,7 @@ def lint_policies(
       anew policy lint tasks:app --outage 1d
       anew policy lint --rules
     """
-    from anew.cli.policy import lint_report
+    from anew.cli.policy import lint_input, lint_report
     from anew.lab.lint import Severity
 
     form = "json" if as_json else form
@@ -89,98 +82,10 @@ def lint_policies(
         raise click.UsageError(
             "FILE: is missing; expected a file, - for stdin, module:app, or --policy POLICY"
         )
-    files = tuple(file.removeprefix("@") for file in files)  # as other commands name a file
-    apps = [read_app(file) for file in files if is_app(file)]
-    documents = [*_documents([file for file in files if not is_app(file)], specs)]
-    documents += [document for document, _ in apps]
-    report = _looked_at(documents, _given(stated, select, ignore, documents))
-    report.unchecked.extend(task for _, unchecked in apps for task in unchecked)
+    documents, unchecked = lint_input.read(files, specs)
+    report = lint_report.look_at(documents, lint_input.stated(stated, select, ignore, documents))
+    report.unchecked.extend(unchecked)
     lint_report.show(report, form)
     if report.problems:
         return USAGE
     return REFUSED if report.fails(Severity(fail_on)) else 0
-
-
-def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]:
-    """Read all that was given; what cannot be read becomes a document with a problem."""
-    from anew.cli.remote import given_text
-    from anew.lab.lint.documents import MAX_BYTES, Document, Problem, read_document
-
-    for file in files:
-        try:
-            content = given_text(
-                "-" if file == "-" else f"@{file}", MAX_BYTES, expected="a TOML or JSON file"
-            )
-        except InvalidInput as error:
-            problem = Problem(file=file, message=str(error).removeprefix(f"@{file}: "))
-            yield Document(problems=(problem,))
-        else:
-            yield read_document(content, file)
-    for spec in specs:
-        yield _document_of(spec)
-
-
-def _document_of(spec: str) -> Document:
-    """Read a policy of the command line; one preset is called by its name, all else by its option."""
-    from anew.cli.policy.lint_report import SPEC
-    from anew.cli.values import read_policy
-    from anew.lab.lint.documents import Document, Entry, Problem
-
-    # No preset has a name so long, and nobody wants to read it in each finding.
-    name = spec if spec.isidentifier() and len(spec) <= 64 else "policy"
-    try:
-        value = read_policy(spec)
-    except InvalidInput as error:
-        problem = Problem(file=SPEC, policy=name, field=error.field, message=str(error))
-        return Document(problems=(problem,))
-    return Document(entries=(Entry(file=SPEC, name=name, value=value, line=None),))
-
-
-def _given(
-    options: dict[str, Any], select: Sequence[str], ignore: Sequence[str], documents: Sequence[Document]
-) -> dict[str, Any]:
-    """Give what the command line states, in the form of a document's own table.
-
-    Raises:
-        InvalidInput: No such rule or policy, or no duration.
-    """
-    from anew.lab.lint import check_rules
-    from anew.lab.lint.documents import read_table
-
-    outages = options.pop("outages")
-    stated = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
-    if outages:
-        stated["outage"] = outages[0] if len(outages) == 1 else [*outages]
-    given, wrong = read_table(stated, "--")
-    if wrong:
-        raise wrong[0]
-    # What cannot be read has a name too.
-    names = [entry.name for document in documents for entry in document.entries]
-    names += [problem.policy for document in documents for problem in document.problems if problem.policy]
-    for option, rules in (("select", select), ("ignore", ignore)):
-        given[option] = tuple(name for listed in rules for name in listed.split(",") if name)
-        check_rules(given[option], f"--{option}", names)
-    return given
-
-
-def _looked_at(documents: Sequence[Document], given: dict[str, Any]) -> Report:
-    from anew.cli.policy.lint_report import Report
-    from anew.config import Settings
-    from anew.lab.lint import Context, lint
-
-    report = Report()
-    for document in documents:
-        report.problems.extend(document.problems)
-        # The command line wins over the document's own table.
-        stated = {"dead_retention_ms": Settings().retention.dead_ms} | document.stated | given
-        select = given["select"] or document.stated.get("select", ())
-        ignore = given["ignore"] + document.stated.get("ignore", ())
-        for entry in document.entries:
-            report.entries.append(entry)
-            met = stated | {"default_limit": entry.default_limit}
-            if entry.dead_retention_ms is not None:
-                met["dead_retention_ms"] = entry.dead_retention_ms
-            context = Context(**{name: met[name] for name in Context.__struct_fields__ if name in met})
-            found = lint(entry.value, context, name=entry.name, select=select, ignore=ignore)
-            report.findings.extend((entry, finding) for finding in found)
-    return report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,15 +12,14 @@ import click
 import msgspec
 
 from anew.cli.output import coloured, encodable, one_line, show_json
-from anew.lab.lint import RULES, Finding, Severity
-from anew.lab.lint.documents import Entry, Problem
+from anew.cli.policy.lint_input import SPEC
+from anew.config import Settings
+from anew.lab.lint import RULES, Context, Finding, Severity, lint
+from anew.lab.lint.documents import Document, Entry, Problem
 from anew.units import counted
 
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _PLURALS: Final = {Severity.INFO: "info"}
-SPEC: Final = "--policy"
-"""Stands for the file of a policy that was given on the command line."""
-
 _ANNOTATIONS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
 
@@ -43,6 +42,26 @@ class Report:
     def fails(self, least: Severity) -> bool:
         """Tell whether a build should fail."""
         return any(finding.severity.at_least(least) for _, finding in self.findings)
+
+
+def look_at(documents: Sequence[Document], given: dict[str, Any]) -> Report:
+    """Look at every policy of some documents, with what the command line states."""
+    report = Report()
+    for document in documents:
+        report.problems.extend(document.problems)
+        # The command line wins over the document's own table.
+        stated = {"dead_retention_ms": Settings().retention.dead_ms} | document.stated | given
+        select = given["select"] or document.stated.get("select", ())
+        ignore = given["ignore"] + document.stated.get("ignore", ())
+        for entry in document.entries:
+            report.entries.append(entry)
+            met = stated | {"default_limit": entry.default_limit}
+            if entry.dead_retention_ms is not None:
+                met["dead_retention_ms"] = entry.dead_retention_ms
+            context = Context(**{name: met[name] for name in Context.__struct_fields__ if name in met})
+            found = lint(entry.value, context, name=entry.name, select=select, ignore=ignore)
+            report.findings.extend((entry, finding) for finding in found)
+    return report
 
 
 def show(report: Report, form: str) -> None:
