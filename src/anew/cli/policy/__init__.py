@@ -21,7 +21,10 @@ _COMMANDS: Final = {
     "list": ("anew.cli.policy.presets:list_policies", "List the presets: policies that have a name."),
     "preview": ("anew.cli.policy.preview:preview_policy", "Show the attempts that a delivery policy makes."),
     "sample": ("anew.cli.policy.sample:sample_policy", "Draw waits of one retry, as the engine draws them."),
-    "show": ("anew.cli.policy.show:show_policy", "Show a preset: its law, source, traps and first retries."),
+    "show": (
+        "anew.cli.policy.presets:show_policy",
+        "Show a preset: its law, source, traps and first retries.",
+    ),
 }
 """Subcommands: see `LazyGroup`."""
 
