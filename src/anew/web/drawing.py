@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from anew.lab.charts import loads
 from anew.lab.charts.bins import wait_edges
@@ -13,10 +13,7 @@ from anew.lab.charts.data import band_line, bin_edges, line_words
 from anew.lab.charts.pictures import Band
 from anew.lab.waves import ABSENT, Wave, early, greatest, tally
 from anew.units import MINUTE_MS, SECOND_MS
-from anew.web.herds import Herd, least
-
-if TYPE_CHECKING:
-    from anew.web.scenes import Scene
+from anew.web.herds import Drawn, Herd, least
 
 BINS: Final = 240
 HISTOGRAM_BINS: Final = 60
@@ -45,7 +42,7 @@ def curves(herds: Sequence[Herd]) -> dict[str, Any]:
     return {"curves": drawn, "line": line_words(Band(tuple(lines)))}
 
 
-def span(drawn: Sequence[Herd | Scene], until_ms: int | None) -> tuple[int, int]:
+def span(drawn: Sequence[Drawn], until_ms: int | None) -> tuple[int, int]:
     """Give up to where an axis of time that counts in powers is even, and where every axis of time ends.
 
     It is even up to the first call but for a hundredth of the jobs, so that one early bird does not stretch it; and up to
@@ -59,9 +56,9 @@ def span(drawn: Sequence[Herd | Scene], until_ms: int | None) -> tuple[int, int]
     return min(max(first, SECOND_MS if last > MINUTE_MS else 1), last // 2), last
 
 
-def dots(one: Herd | Scene, until_ms: int) -> list[list[int]]:
+def dots(rows: Sequence[Sequence[int]], until_ms: int) -> list[list[int]]:
     """Give the retries of the first jobs, a list for each job, up to an instant."""
-    return [[ms for ms in row if ms <= until_ms] for row in one.dots]
+    return [[ms for ms in row if ms <= until_ms] for row in rows]
 
 
 def heat(waves: Sequence[Wave], bounds: Sequence[float]) -> list[list[int]]:
@@ -84,7 +81,7 @@ def heat(waves: Sequence[Wave], bounds: Sequence[float]) -> list[list[int]]:
 
 
 def load(
-    drawn: Sequence[Herd | Scene], span: tuple[int, int], values: Mapping[str, Any], *, log: bool
+    drawn: Sequence[Drawn], span: tuple[int, int], values: Mapping[str, Any], *, log: bool
 ) -> dict[str, Any]:
     """Give the calls of each policy over time, in columns of whole seconds."""
     outage = values["outage"]
@@ -92,8 +89,8 @@ def load(
     lines = []
     for one in drawn:
         if one.waves:
-            (peaks, means), served = loads.columns(one.seconds, edges), getattr(one, "served", None)
-            in_time = None if served is None else loads.columns(served, edges)[0]
+            peaks, means = loads.columns(one.seconds, edges)
+            in_time = None if one.served is None else loads.columns(one.served, edges)[0]
             lines.append(
                 {"key": one.key, "label": one.label, "peaks": peaks, "means": means, "served": in_time}
             )

@@ -29,32 +29,43 @@ _KEPT_CALLS: Final = 300_000
 """Herds up to so many calls are kept for the next page, some 3 MB each: a slider moves one policy, the others stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class Herd:
-    """One policy's herd, all of which fails at 0 and at every retry.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What the pictures show of one policy's jobs.
 
     Attributes:
         key: The policy's letter.
         label: What charts call it.
-        policy: The policy.
-        explained: Its retries as far as they can be told beforehand.
         waves: For each retry when it comes to each job, `ABSENT` where it does not.
-        rhythm: How the calls lie in time.
         seconds: How many calls each second has.
+        served: The same of the calls that a limited downstream answered in time; None: it is not limited.
     """
 
-    key: str
-    label: str
-    policy: Policy
-    explained: Explanation
+    key: str = ""
+    label: str = ""
     waves: tuple[Wave, ...]
-    rhythm: Rhythm
     seconds: Seconds
+    served: Seconds | None = None
 
     @property
     def retries(self) -> int:
-        """Retries that are shown."""
+        """Retries of which any is made."""
         return len(self.waves)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Herd(Drawn):
+    """One policy's herd, all of which fails at 0 and at every retry.
+
+    Attributes:
+        policy: The policy.
+        explained: Its retries as far as they can be told beforehand.
+        rhythm: How the calls lie in time.
+    """
+
+    policy: Policy
+    explained: Explanation
+    rhythm: Rhythm
 
     @property
     def dots(self) -> list[list[int]]:
@@ -90,7 +101,7 @@ def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
     # The bounds and the mean of each retry are shown, percentiles are not: they cost as much as all the rest.
     explained = explain(policy, retries, percentiles=(), drawn=_DRAWN)
     calls = in_order(found)
-    return Herd("", "", policy, explained, found, rhythm(calls), seconds(calls))
+    return Herd(waves=found, seconds=seconds(calls), policy=policy, explained=explained, rhythm=rhythm(calls))
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)

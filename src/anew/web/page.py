@@ -16,7 +16,6 @@ from anew.errors import AnewError, InvalidInput
 from anew.lab.charts.classics import LINKS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
-from anew.lab.rhythm import Silence
 from anew.units import counted, format_duration
 from anew.web import drawing, scenes, words
 from anew.web.assets import Assets
@@ -220,7 +219,8 @@ def _blame(state: State, key: str, error: AnewError) -> None:
 
 def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[str, Any]:
     """Give what the browser draws and sets; its shape is the contract with `static/lab.js`."""
-    log, drawn = state.scale == "log", played if played else herds
+    log, drawn = state.scale == "log", played or herds
+    calls = {one.key: one.rhythm if isinstance(one, Herd) else one.outcome for one in drawn}
     span = drawing.span(drawn, state.values[UNTIL])
     bounds = [0.0, *bin_edges(*span, drawing.BINS, log)[1:]]  # linear ones begin there anyway
     return {
@@ -236,14 +236,14 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
                 "key": one.key,
                 "label": one.label,
                 "retries": one.retries,
-                "dots": drawing.dots(one, span[1]) if state.herd_as == "dots" else None,
+                "dots": drawing.dots(one.dots, span[1]) if state.herd_as == "dots" else None,
                 "heat": None if state.herd_as == "dots" else drawing.heat(one.waves, bounds),
             }
             for one in drawn
         ],
         "beside": {
-            "herd": {one.key: _unbroken(words.quiet(*_silence(one))) for one in drawn},
-            "load": {one.key: _unbroken(words.about_peak(*_peaks(one))) for one in drawn},
+            "herd": {key: _unbroken(words.quiet(each)) for key, each in calls.items()},
+            "load": {key: _unbroken(words.about_peak(each)) for key, each in calls.items()},
             "waits": {one.key: _unbroken(words.about_waits(one, state.retry_number)) for one in herds},
         },
         "load": drawing.load(drawn, span, state.values, log=log),
@@ -251,17 +251,6 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
         "waits": drawing.histograms(herds, state.retry_number, log=log),
         "retry": state.retry_number,
     }
-
-
-def _silence(one: Herd | scenes.Scene) -> tuple[Silence | None, int]:
-    found = one.rhythm if isinstance(one, Herd) else one.outcome
-    return found.silence, found.calls
-
-
-def _peaks(one: Herd | scenes.Scene) -> tuple[int, int | None]:
-    if isinstance(one, Herd):
-        return one.rhythm.peak_second, None
-    return one.outcome.peak_second, one.outcome.peak_second_after
 
 
 # ---- what the page says besides its pictures: what does not fit, what fields hold

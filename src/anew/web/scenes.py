@@ -10,15 +10,15 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.lab.charts.data import shown_retries
 from anew.lab.charts.link import PAGE_CALLS
-from anew.lab.charts.loads import Seconds, seconds
+from anew.lab.charts.loads import seconds
 from anew.lab.rhythm import in_order
 from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.lab.waves import Wave, as_wave
+from anew.lab.waves import as_wave
 from anew.units import format_duration
-from anew.web.herds import Herd
+from anew.web.herds import Drawn, Herd
 from anew.web.state import SCENARIO, UNTIL
 from anew.web.words import Row, busiest
 
@@ -33,34 +33,19 @@ _LATE: Final = 20
 """Whether the downstream has recovered is told by the last twentieth of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene(Drawn):
     """One policy in the scenario.
 
     Attributes:
-        key: The policy's letter.
-        label: What charts call it.
         outcome: What came of it.
         end_ms: When the scenario ends at the latest; None: when all is over.
         outage_ms: How long the outage lasts after all jobs' first failure; 0 where there is none, or these are spread.
-        waves: When each retry's calls were made.
-        seconds: How many calls each second has.
-        served: The same of the calls that a limited downstream answered in time; None: it is not limited.
     """
 
-    key: str
-    label: str
     outcome: Outcome
     end_ms: int | None
     outage_ms: int
-    waves: tuple[Wave, ...]
-    seconds: Seconds
-    served: Seconds | None
-
-    @property
-    def retries(self) -> int:
-        """Retries of which any was made."""
-        return len(self.waves)
 
     @property
     def dots(self) -> Sequence[Sequence[int]]:
@@ -117,7 +102,14 @@ def _played(policy: Policy, scenario: Scenario) -> Scene:
     waves = tuple(as_wave(record.made.get(retry, ())) for retry in range(1, last + 1))
     served = seconds(in_order([as_wave(record.served)])) if outcome.downstream else None
     outage_ms = scenario.outage_ms if scenario.success and not scenario.over_ms else 0
-    return Scene("", "", outcome, scenario.end_ms, outage_ms, waves, seconds(record.calls()), served)
+    return Scene(
+        waves=waves,
+        seconds=seconds(record.calls()),
+        served=served,
+        outcome=outcome,
+        end_ms=scenario.end_ms,
+        outage_ms=outage_ms,
+    )
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_played)

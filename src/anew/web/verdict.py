@@ -8,7 +8,7 @@ from typing import Final
 
 from anew.lab.last_retry import is_endless
 from anew.units import format_duration, format_share
-from anew.web.herds import Herd
+from anew.web.herds import Drawn, Herd
 from anew.web.scenes import Scene
 from anew.web.words import outlived, percent
 
@@ -65,7 +65,7 @@ def verdict(herds: Sequence[Herd], scenes: Sequence[Scene], calls: int | None) -
     return Verdict(headings, _rows(herds, columns))
 
 
-def _rows(policies: Sequence[Herd | Scene], columns: Sequence[list[Cell]]) -> dict[str, tuple[Cell, ...]]:
+def _rows(policies: Sequence[Drawn], columns: Sequence[list[Cell]]) -> dict[str, tuple[Cell, ...]]:
     return {one.key: cells for one, cells in zip(policies, zip(*columns, strict=True), strict=True)}
 
 

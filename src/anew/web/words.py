@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from anew.lab.last_retry import is_endless
-from anew.lab.rhythm import Silence
+from anew.lab.rhythm import Rhythm
+from anew.lab.simulation.outcome import Outcome
 from anew.units import format_duration, format_duration_about, format_range
 from anew.web.herds import Herd, moments
 
@@ -103,10 +104,11 @@ def busiest(calls: int, jobs: int) -> str:
     return f"{calls:,} ({percent(calls / jobs)})" if calls else "no call"
 
 
-def quiet(silence: Silence | None, calls: int) -> str:
+def quiet(calls: Rhythm | Outcome) -> str:
     """Write how much of the time passes without a call."""
+    silence = calls.silence
     if silence is None:
-        return "all calls in one moment" if calls else "no call"
+        return "all calls in one moment" if calls.calls else "no call"
     if not silence.share:
         return f"a call in all {silence.unit}"
     return f"no call in {percent(silence.share)} of the {silence.unit}"
@@ -125,11 +127,12 @@ HOW_LOAD: Final = "Line: the fullest second of each step. Shade: its mean."
 HOW_SERVED: Final = " Dotted: the calls that were answered in time."
 
 
-def about_peak(second: int, after: int | None) -> str:
+def about_peak(calls: Rhythm | Outcome) -> str:
     """Say how many calls the fullest second has, and the fullest of those after an outage."""
-    if after is None:
-        return f"peak {second:,} a second"
-    return f"peak {second:,} a second, {f'{after:,}' if after else 'none'} when it returns"
+    said = f"peak {calls.peak_second:,} a second"
+    if isinstance(calls, Rhythm) or calls.peak_second_after is None:
+        return said
+    return f"{said}, {f'{calls.peak_second_after:,}' if calls.peak_second_after else 'none'} when it returns"
 
 
 def about_waits(herd: Herd, retry: int) -> str:

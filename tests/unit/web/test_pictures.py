@@ -37,7 +37,7 @@ def test_a_herd_without_jitter_comes_in_waves() -> None:
 
 def quiet(one: Herd) -> str:
     """What is said of a herd's silence."""
-    return words.quiet(one.rhythm.silence, one.rhythm.calls)
+    return words.quiet(one.rhythm)
 
 
 def test_even_leaves_no_silence() -> None:
@@ -144,7 +144,7 @@ def test_what_lies_behind_the_end_is_left_out() -> None:
     assert last == 600_000
     table = drawing.heat(CONSTANT.waves, bin_edges(first, last, 60, False))
     assert [sum(row) for row in table] == [100, 100, 0, 0, 0]
-    assert drawing.dots(CONSTANT, last) == [[300_000, 600_000]] * 100
+    assert drawing.dots(CONSTANT.dots, last) == [[300_000, 600_000]] * 100
 
 
 def test_a_call_at_the_border_of_two_bins_opens_the_later_one() -> None:
@@ -284,7 +284,7 @@ def test_an_outage_that_ends() -> None:
         ("Peak minute when it returns", "after the outage"): "100 (100 %)",
     }
     # 598 of the 601 seconds from 5 to 15 minutes.
-    assert words.quiet(played.outcome.silence, 300) == "no call in over 99 % of the seconds"
+    assert words.quiet(played.outcome) == "no call in over 99 % of the seconds"
 
 
 @pytest.mark.parametrize("as_", ["dots", "heat", "lines"])
