@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from anew import __version__
 from anew.backoff import PRESETS
@@ -30,25 +29,8 @@ from anew.web.verdict import verdict
 
 _ASSETS: Final = Assets()
 
-_JSON_ESCAPES: Final = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
-
-
 _BEFORE_UNIT: Final = re.compile(r"(?<=[0-9]) (?=(?:d|h|min|s|ms|%)(?![a-z]))|(?<=[0-9] [dh]) (?=[0-9])")
 """Where a line must not end: within a duration, or before a per cent sign."""
-
-
-def as_json(value: Any) -> Markup:
-    """Write a value as JSON that can stand inside a script element, whatever texts are in it."""
-    text = msgspec.json.encode(value).decode()
-    for char, escape in _JSON_ESCAPES.items():
-        text = text.replace(char, escape)
-    return Markup(text)  # noqa: S704 nothing is left that HTML would read
 
 
 def _environment() -> Environment:
@@ -59,7 +41,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["as_json"] = as_json
+    made.policies["json.dumps_function"] = lambda value, **_: msgspec.json.encode(value).decode()
     made.filters["sentence"] = lambda text: text[:1].upper() + text[1:] + "."
     made.filters["unbroken"] = _unbroken
     made.filters["duration"] = lambda ms: "–" if ms is None else format_duration(ms)
@@ -113,16 +95,14 @@ def make(ask: Ask) -> Made:
         The page; its data say which address gives it again.
     """
     state = read_state(ask.query)
-    values: dict[str, Any] = {"state": state, "problem": ask.problem, "partial": ask.partial}
     # Half-typed, a text would draw something else: an open page keeps the picture that it has until all of it fits.
     # Elsewhere the policies that fit are drawn, but for a scenario that does not, which all of them meet.
     fits = not (state.errors() if ask.partial else state.scenario_errors())
-    values |= _results(state, compute=fits and not ask.problem)
-    data = values["data"]
-    kept = ask.partial and not data["curves"] and not data["herds"]
-    values |= {"kept": kept, "data": data | _about(state, ask, kept=kept)}
+    shown = _results(state, compute=fits and not ask.problem)
+    kept = ask.partial and not shown["data"]["curves"] and not shown["data"]["herds"]
+    shown["data"] |= _about(state, ask, kept=kept)
     template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
-    html = template.render(values)
+    html = template.render(shown, state=state, problem=ask.problem, partial=ask.partial, kept=kept)
     return Made(html.encode())
 
 
