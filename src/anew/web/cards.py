@@ -18,7 +18,7 @@ from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
 from anew.web.controls import Control, control, for_a_box, read
-from anew.web.parts import HINTS, take_apart
+from anew.web.parts import take_apart
 
 JSON: Final = "json"
 """The choice of a policy that has no name."""
@@ -157,7 +157,7 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
 def _parameter(kind: Any, name: str, own: Mapping[str, str], default: Any) -> tuple[Control, Any]:
     leaf = name.rpartition(".")[2]
     known = None if default is None else kind.read(default, leaf)
-    return control(kind, name, own.get(name), known, hint=HINTS.get(leaf, ""), placeholder="its own")
+    return control(kind, name, own.get(name), known, placeholder="its own")
 
 
 def _add_shared(card: Card, form: dict[str, Any], own: Mapping[str, str], taken: set[str]) -> None:
@@ -170,11 +170,9 @@ def _add_shared(card: Card, form: dict[str, Any], own: Mapping[str, str], taken:
         if name in taken:
             continue
         attribute, kind = fields_of(Policy)[name]
-        hint, seldom = HINTS.get(name, ""), name not in ("limit", "cap")
-        made, value = control(
-            kind, f"{card.key}.{name}", own.get(f"{card.key}.{name}"), getattr(base, attribute),
-            hint=hint, more=seldom, placeholder="none",
-        )  # fmt: skip
+        path, seldom = f"{card.key}.{name}", name not in ("limit", "cap")
+        default = getattr(base, attribute)
+        made, value = control(kind, path, own.get(path), default, more=seldom, placeholder="none")
         card.controls.append(made)
         if made.said and not made.error:
             said[name] = kind.write(value)
@@ -189,7 +187,7 @@ def _jitter(card: Card, base: Policy, own: Mapping[str, str]) -> dict[str, Any]:
     name = f"{card.key}.jitter"
     own_name = base.to_json().get("jitter", "none")
     label = own_name if isinstance(own_name, str) else next(iter(own_name))
-    made, chosen = control(Choice(*_SIMPLE_JITTERS), name, own.get(name), "", hint=HINTS["jitter"])
+    made, chosen = control(Choice(*_SIMPLE_JITTERS), name, own.get(name), "")
     made.options = (("", f"its own ({label})"), *made.options)
     card.controls.append(made)
     return {"jitter": chosen} if made.said and not made.error else {}

@@ -127,6 +127,27 @@ RANGES: Final[dict[str, tuple[float, float, float]]] = {
 """Where a number usually lies, and its slider's step; beyond it there is still the box. Others are counts."""
 
 
+HINTS: Final[dict[str, str]] = {
+    "limit": "retries; empty: no end",
+    "cap": "nominal waits are held to this, before the jitter",
+    "ceil": "no wait is longer, jitter included",
+    "floor": "no wait is shorter",
+    "deadline": "no retry starts later than this after the first failure",
+    "exponent": "how fast waits grow with the retry's number",
+    "factor": "each wait is so many times the one before",
+    "base": "added to every wait, or the wait that growth starts from",
+    "grow": "the jitter: up to so much more, times the retry's number",
+    "wait": "the same before each retry",
+    "spread": "share of the time between retries over which the jobs are spread",
+    "dither": "random part of each wait, as a share of it",
+    "detune": "share by which a cap is lowered, so that jobs do not call at the same minute of each hour",
+    "jitter": "how one job's wait departs from the nominal one",
+    "curve": "the nominal wait before each retry",
+    "source": "rng: fresh each time; hash: of id and retry; job: one number for life",
+    "faces": "a die of so many faces; empty: any number",
+}
+"""What a field of a policy does, in a few words."""
+
 _OWN_WORDS: Final = frozenset({"spread", "dither", "detune", "phase"})
 """Names that are ours: what they mean stands beside them."""
 
@@ -204,33 +225,29 @@ def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
         value: What it is, in its inner form; None stands at the low end, or behind the high one where the box may be
             empty.
     """
-    made = _slider(kind, leaf, value)
-    if made is None or not getattr(kind, "optional", False):
-        return made
-    made = replace(made, empty=True)
-    return replace(made, at=made.end) if value is None else made
-
-
-def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
+    low: float
+    high: float
+    step: float
+    step, ladder = 1, ""
     if isinstance(kind, Duration):
-        low, high = steps_between("duration", 0, min(kind.maximum_ms, CEILING_MS))
-        return _on_ladder("duration", low, high, value)
-    if not isinstance(kind, (Number, Integer)):
+        ladder = "duration"
+        low, high = steps_between(ladder, 0, min(kind.maximum_ms, CEILING_MS))
+    elif not isinstance(kind, (Number, Integer)):
         return None
-    if leaf in RANGES:
-        usual_low, usual_high, step = RANGES[leaf]
-        least, most = max(usual_low, kind.low), min(usual_high, kind.high)
-        if isinstance(kind, Number) and kind.above and least == kind.low:
-            least += step
-        at = least if value is None else min(max(float(value), least), most)
-        return Slider(low=least, high=most, step=step, at=at)
-    first, last = steps_between("count", kind.low, kind.high)
-    return _on_ladder("count", first, last, value)
-
-
-def _on_ladder(ladder: str, low: int, high: int, value: Any) -> Slider:
-    at = low if value is None else min(max(place(ladder, value), low), high)
-    return Slider(low=low, high=high, step=1, at=at, ladder=ladder)
+    elif leaf in RANGES:
+        low, high, step = RANGES[leaf]
+        low, high = max(low, kind.low), min(high, kind.high)
+        if isinstance(kind, Number) and kind.above and low == kind.low:
+            low += step
+    else:
+        ladder = "count"
+        low, high = steps_between(ladder, kind.low, kind.high)
+    made = Slider(
+        low=low, high=high, step=step, at=low, ladder=ladder, empty=getattr(kind, "optional", False)
+    )
+    if value is None:
+        return replace(made, at=made.end) if made.empty else made
+    return replace(made, at=min(max(place(ladder, value) if ladder else float(value), low), high))
 
 
 def options(kind: Kind) -> tuple[tuple[str, str], ...]:
@@ -250,7 +267,7 @@ def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any)
         name: In the query; what follows the last dot is its label.
         given: The query's text; None: nothing is said.
         default: In its inner form; None where there is none.
-        rest: Further fields of the control.
+        rest: Further fields of the control; it has the hint of its own name unless one is given.
 
     Returns:
         The control, with an error where the text does not fit, and the value (the default where nothing was
@@ -275,7 +292,7 @@ def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any)
         options=options(kind),
         wide=isinstance(kind, ListOf),
         error=error,
-        **rest,
+        **{"hint": HINTS.get(leaf, ""), **rest},
     )
     return made, value
 

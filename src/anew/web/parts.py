@@ -52,27 +52,6 @@ SELDOM: Final = frozenset(
 )  # fmt: skip
 """Fields of pieces that few policies need; `base` only where it is no duration."""
 
-HINTS: Final[dict[str, str]] = {
-    "limit": "retries; empty: no end",
-    "cap": "nominal waits are held to this, before the jitter",
-    "ceil": "no wait is longer, jitter included",
-    "floor": "no wait is shorter",
-    "deadline": "no retry starts later than this after the first failure",
-    "exponent": "how fast waits grow with the retry's number",
-    "factor": "each wait is so many times the one before",
-    "base": "added to every wait, or the wait that growth starts from",
-    "grow": "the jitter: up to so much more, times the retry's number",
-    "wait": "the same before each retry",
-    "spread": "share of the time between retries over which the jobs are spread",
-    "dither": "random part of each wait, as a share of it",
-    "detune": "share by which a cap is lowered, so that jobs do not call at the same minute of each hour",
-    "jitter": "how one job's wait departs from the nominal one",
-    "curve": "the nominal wait before each retry",
-    "source": "rng: fresh each time; hash: of id and retry; job: one number for life",
-    "faces": "a die of so many faces; empty: any number",
-}
-"""What a field does, in a few words."""
-
 
 @dataclass(slots=True)
 class Taken:
@@ -128,7 +107,6 @@ def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: T
         given.get(path),
         value,
         label=_label(path),
-        hint=HINTS.get(leaf, ""),
         placeholder="none" if getattr(kind, "optional", False) else "",
         more=leaf in SELDOM and not (leaf == "base" and isinstance(kind, Duration)),
     )
@@ -138,10 +116,7 @@ def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: T
 
 def _tagged(kind: Tagged, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
     pieces, starts = (CURVES, CURVE_STARTS) if kind.noun == "a curve" else (JITTERS, JITTER_STARTS)
-    leaf = path.rpartition(".")[2]
-    made, chosen = control(
-        Choice(*pieces), path, given.get(path), value.name, label=_label(path), hint=HINTS.get(leaf, "")
-    )
+    made, chosen = control(Choice(*pieces), path, given.get(path), value.name, label=_label(path))
     if chosen != value.name:
         value = kind.read({chosen: starts[chosen]}, path)
         taken.changed = True

@@ -11,9 +11,9 @@ from anew.backoff.fields import fields_of
 from anew.backoff.policy import JITTERS, Phase
 from anew.backoff.windows import Bound
 from anew.web.cards import Card, read_card
-from anew.web.controls import RANGES
+from anew.web.controls import HINTS, RANGES
 from anew.web.forms import forms
-from anew.web.parts import CURVE_STARTS, HINTS, JITTER_STARTS, SELDOM
+from anew.web.parts import CURVE_STARTS, JITTER_STARTS, SELDOM
 from anew.web.state import SCENARIO
 
 

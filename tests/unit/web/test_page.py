@@ -14,7 +14,7 @@ from anew.backoff import PRESETS
 from anew.lab.charts.classics import LINKS
 from anew.lab.charts.colours import POLICY_COLOURS, POLICY_COLOURS_DARK
 from anew.lab.charts.link import LETTERS
-from anew.web.parts import HINTS
+from anew.web.controls import HINTS
 from anew.web.state import read_state
 
 from .pages import page
