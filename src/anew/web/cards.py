@@ -17,7 +17,7 @@ from anew.backoff.kinds import Choice, Kind
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
-from anew.web.controls import Control, control, for_a_box, read
+from anew.web.controls import Control, blame, control, for_a_box, read
 from anew.web.parts import take_apart
 
 JSON: Final = "json"
@@ -53,7 +53,6 @@ class Card:
         error: What is wrong with it as a whole.
         restructured: It has other controls than the page that asked.
         unread: Its JSON cannot be read. A page that is open keeps the controls of the JSON before, out of reach.
-        unknown: Names of the query that nothing has read.
     """
 
     key: str
@@ -70,7 +69,6 @@ class Card:
     error: str = ""
     restructured: bool = False
     unread: bool = False
-    unknown: list[str] = field(default_factory=list)
 
     @property
     def label(self) -> str:
@@ -119,10 +117,6 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
     return card
 
 
-def _unknown(card: Card, own: Mapping[str, str]) -> list[str]:
-    return [name for name in own if name not in {item.name for item in card.controls}]
-
-
 # ---- by name
 
 
@@ -135,15 +129,14 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
         return card
     card.preset = card.of = preset.name
     card.summary, card.traps = preset.summary, preset.traps
-    form: dict[str, Any] = {"preset": preset.name}
+    card.form = {"preset": preset.name}
     for name, kind in preset.parameters.items():
-        made, value = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
-        card.controls.append(made)
-        if made.said and not made.error:
-            form[name] = kind.write(value)
-    card.form, card.policy = form, _build(card, form)
-    _add_shared(card, form, own, taken=set(preset.parameters))
-    card.unknown = _unknown(card, own)
+        default = preset.defaults[name]
+        known = None if default is None else kind.read(default, name)
+        _add(card, name, kind, own, known, placeholder="its own")
+    card.policy = _build(card, card.form)
+    if card.policy is not None:
+        _add_shared(card, card.policy, own)
     if card.changed:
         card.summary = f"After {card.label[2:]}, changed."
     if card.policy is not None:
@@ -154,43 +147,31 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
     return card
 
 
-def _parameter(kind: Any, name: str, own: Mapping[str, str], default: Any) -> tuple[Control, Any]:
-    leaf = name.rpartition(".")[2]
-    known = None if default is None else kind.read(default, leaf)
-    return control(kind, name, own.get(name), known, placeholder="its own")
-
-
-def _add_shared(card: Card, form: dict[str, Any], own: Mapping[str, str], taken: set[str]) -> None:
-    """Add the fields that any preset can be given beside its own parameters, and build the policy with them."""
-    base = card.policy
-    if base is None:
-        return
-    said: dict[str, Any] = {}
-    for name in _SHARED:
-        if name in taken:
-            continue
-        attribute, kind = fields_of(Policy)[name]
-        path, seldom = f"{card.key}.{name}", name not in ("limit", "cap")
-        default = getattr(base, attribute)
-        made, value = control(kind, path, own.get(path), default, more=seldom, placeholder="none")
-        card.controls.append(made)
-        if made.said and not made.error:
-            said[name] = kind.write(value)
-    if "jitter" not in taken:
-        said |= _jitter(card, base, own)
-    if said:
-        card.form = form | said
-        card.policy = _build(card, card.form)
-
-
-def _jitter(card: Card, base: Policy, own: Mapping[str, str]) -> dict[str, Any]:
-    name = f"{card.key}.jitter"
-    own_name = base.to_json().get("jitter", "none")
-    label = own_name if isinstance(own_name, str) else next(iter(own_name))
-    made, chosen = control(Choice(*_SIMPLE_JITTERS), name, own.get(name), "")
-    made.options = (("", f"its own ({label})"), *made.options)
+def _add(card: Card, name: str, kind: Kind, own: Mapping[str, str], default: Any, **rest: Any) -> Control:
+    """Add a field's control to a card, and to its form what was said there."""
+    path = f"{card.key}.{name}"
+    made, value = control(kind, path, own.get(path), default, **rest)
     card.controls.append(made)
-    return {"jitter": chosen} if made.said and not made.error else {}
+    if made.said and not made.error:
+        card.form[name] = kind.write(value)
+    return made
+
+
+def _add_shared(card: Card, base: Policy, own: Mapping[str, str]) -> None:
+    """Add the fields that any preset can be given beside its own parameters, and build the policy with them."""
+    taken, said = {item.name.partition(".")[2] for item in card.controls}, len(card.form)
+    for name in _SHARED:
+        if name not in taken:
+            attribute, kind = fields_of(Policy)[name]
+            seldom = name not in ("limit", "cap")
+            _add(card, name, kind, own, getattr(base, attribute), more=seldom, placeholder="none")
+    if "jitter" not in taken:
+        jitter = base.to_json().get("jitter", "none")
+        label = jitter if isinstance(jitter, str) else next(iter(jitter))
+        made = _add(card, "jitter", Choice(*_SIMPLE_JITTERS), own, "")
+        made.options = (("", f"its own ({label})"), *made.options)
+    if len(card.form) > said:
+        card.policy = _build(card, card.form)
 
 
 # ---- as JSON
@@ -215,12 +196,16 @@ def _read_json(key: str, text: str | None, before: str, own: Mapping[str, str]) 
         return card
     taken = take_apart(policy, key, own)
     card.controls, card.restructured = taken.controls, card.restructured or taken.changed
-    card.unknown = [] if taken.changed else _unknown(card, own)
     card.policy = _build(card, taken.tree) if own else policy
     if card.policy is not None:
         card.json = compact(card.policy)
     card.of = _of(card.json)
     return card
+
+
+def compact(policy: Policy) -> str:
+    """Give a policy's canonical JSON in one line that is easy to read."""
+    return json.dumps(policy.to_json(), ensure_ascii=False)
 
 
 def _of(text: str) -> str:
@@ -235,7 +220,8 @@ def _parse(card: Card) -> Policy | None:
         card.error = f"policy: {len(card.json)} characters are too many; expected at most {MAX_POLICY_BYTES}"
         return None
     try:
-        value = decoded(card.json)
+        json.loads(card.json, object_pairs_hook=json_object)  # it alone tells a name that stands there twice
+        value = msgspec.json.decode(card.json)
     except RecursionError:
         card.error = "policy: this is not JSON yet: nested too deeply"
     except json.JSONDecodeError as error:
@@ -252,12 +238,8 @@ def _build(card: Card, form: Any) -> Policy | None:
     try:
         return Policy.from_json(form)
     except InvalidInput as error:
-        path = f"{card.key}.{error.field}"
-        for item in card.controls:
-            if item.name == path and not item.error:
-                item.error = for_a_box(error)
-                return None
-        card.error = card.error or (str(error) if card.choice == JSON else for_a_box(error))
+        if not blame(card.controls, f"{card.key}.{error.field}", error):
+            card.error = card.error or (str(error) if card.choice == JSON else for_a_box(error))
         return None
 
 
@@ -276,22 +258,3 @@ def _does_nothing(item: Control, kind: Kind, card: Card) -> bool:
             return False
         tried += 1
     return tried > 0
-
-
-# ---- a policy's JSON as the page writes and reads it
-
-
-def compact(policy: Policy) -> str:
-    """Give a policy's canonical JSON in one line that is easy to read."""
-    return json.dumps(policy.to_json(), ensure_ascii=False)
-
-
-def decoded(text: str) -> Any:
-    """Give the value that a text stands for.
-
-    Raises:
-        ValueError: It is no JSON, or has an object with the same name twice.
-        RecursionError: It is nested too deeply.
-    """
-    json.loads(text, object_pairs_hook=json_object)
-    return msgspec.json.decode(text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -214,6 +215,15 @@ def _plain(kind: Kind, text: str, field: str) -> Any:
 def for_a_box(error: AnewError) -> str:
     """Say what is wrong in the words of a page, where nothing is an empty box and a duration has its unit."""
     return str(error).replace(", or whole milliseconds", "").replace(", or null", ", or empty")
+
+
+def blame(controls: Iterable[Control], name: str, error: AnewError) -> bool:
+    """Show an error beside the control of that name; tell whether there is one, and without an error of its own."""
+    for item in controls:
+        if item.name == name and not item.error:
+            item.error = for_a_box(error)
+            return True
+    return False
 
 
 def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:

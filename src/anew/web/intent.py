@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
-from anew.errors import AnewError, InvalidInput
+from anew.errors import AnewError
 from anew.lab.propose import MOST_JOBS, Proposal, Wish, propose
-from anew.web.controls import Control, control, for_a_box
+from anew.web.controls import Control, blame, control, for_a_box
 
 FIRST_LETTER: Final = "want."
 """What the names of these fields in a query begin with."""
@@ -36,8 +36,7 @@ class Intent:
         controls: Its fields.
         today: The policy that somebody has today, a preset's name or JSON; "" if it was not said.
         asked: Somebody has asked; else the fields hold what they begin with.
-        calls: How many calls a second may be; None: any number, or nothing was asked.
-        jobs, outlive_ms: What was asked for; None where it was not, or does not fit.
+        wish: The same for `propose`; None where nothing was asked, or something does not fit.
         proposals: What does it.
         error: Why nothing does, if no field is to blame.
     """
@@ -45,9 +44,7 @@ class Intent:
     controls: list[Control] = field(default_factory=list)
     today: str = ""
     asked: bool = False
-    calls: int | None = None
-    jobs: int | None = None
-    outlive_ms: int | None = None
+    wish: Wish | None = None
     proposals: tuple[Proposal, ...] = ()
     error: str = ""
 
@@ -75,14 +72,14 @@ def read_intent(given: Mapping[str, str]) -> Intent:
         intent.controls.append(item)
     if not intent.asked or any(item.error for item in intent.controls):
         return intent
-    intent.calls, intent.jobs, intent.outlive_ms = values["calls"], values["jobs"], values["outlive"]
-    wish = Wish(
+    intent.wish = Wish(
         outlive_ms=values["outlive"], jobs=values["jobs"], calls=values["calls"], first_ms=values["first"]
     )
     try:
-        intent.proposals = _proposed(wish)
+        intent.proposals = _proposed(intent.wish)
     except AnewError as error:
-        _blame(intent, error)
+        if not blame(intent.controls, FIRST_LETTER + getattr(error, "field", ""), error):
+            intent.error = for_a_box(error)
     return intent
 
 
@@ -90,12 +87,3 @@ def read_intent(given: Mapping[str, str]) -> Intent:
 def _proposed(wish: Wish) -> tuple[Proposal, ...]:
     """A slider moves a policy, and what was asked for stays."""
     return tuple(propose(wish))
-
-
-def _blame(intent: Intent, error: AnewError) -> None:
-    name = FIRST_LETTER + (error.field or "") if isinstance(error, InvalidInput) else ""
-    blamed = next((item for item in intent.controls if item.name == name), None)
-    if blamed is None:
-        intent.error = for_a_box(error)
-    else:
-        blamed.error = for_a_box(error)

@@ -112,12 +112,12 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     _end_slider(state, herds)
     played = _scenes(state, herds) if compute else []
     data = _data(state, herds, played)
-    outage = state.values["outage"]
+    outage, wish = state.values["outage"], state.intent.wish
     served = words.HOW_SERVED if any(one.served for one in played) else ""
     shaded = f" Shaded: the outage of {format_duration(outage)}." if outage else ""
     return {
         "herds": herds,
-        "verdict": verdict(herds, played, state.intent.calls),
+        "verdict": verdict(herds, played, wish.calls if wish else None),
         "facts": _facts(state, herds, played) if herds else [],
         "said": {
             "curve": [f"Line: {data['line']}. Shade: from the earliest to the latest wait."] if herds else [],

@@ -197,10 +197,9 @@ def _read_intent(state: State) -> None:
     state.intent = intent = read_intent(state.given)
     if any(letter in state.given for letter in LETTERS) or "remove" in state.given:
         return
-    proposed = dict(zip(LETTERS, intent.policies(), strict=False)) if intent.proposals else {}
-    if proposed:
-        herd = {"jobs": str(intent.jobs), "outage": format_duration_short(intent.outlive_ms or 0)}
-        state.given = {**herd, **state.given, **proposed}
+    if intent.proposals and intent.wish:
+        herd = {"jobs": str(intent.wish.jobs), "outage": format_duration_short(intent.wish.outlive_ms)}
+        state.given = {**herd, **state.given, **dict(zip(LETTERS, intent.policies(), strict=False))}
 
 
 def _word(state: State, name: str, words: tuple[str, ...]) -> str:
@@ -257,6 +256,12 @@ def _note_unknown(state: State) -> None:
         name
         for name in state.given
         if name not in known and name.partition(".")[0] not in shown and not name.startswith(FIRST_LETTER)
-    ] + [name for card in state.cards for name in card.unknown]
+    ]
+    for card in state.cards:
+        if card.controls and not card.restructured:
+            read = {f"{card.key}.of", f"{card.key}.json", *(item.name for item in card.controls)}
+            strangers += [
+                name for name in state.given if name.startswith(f"{card.key}.") and name not in read
+            ]
     for name in strangers[:5]:
         state.notes.append(f"{name[:40]!r} is no parameter of this page; it is ignored")

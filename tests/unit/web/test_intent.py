@@ -59,7 +59,8 @@ def test_the_address_brings_it_back_and_what_was_changed_since() -> None:
     changed = dict(a=json.dumps({"curve": {"constant": "1m"}, "limit": 70}), **WISH)
     state = state_of(**changed)
     assert [card.label for card in state.cards] == ["A custom"]
-    assert state.intent.calls == 20
+    assert state.intent.wish is not None
+    assert state.intent.wish.calls == 20
 
 
 @pytest.mark.parametrize(
