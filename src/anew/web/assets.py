@@ -36,7 +36,7 @@ class Assets:
     """
 
     def __init__(self) -> None:
-        self.by_name = dict(sorted(_read().items()))
+        self.by_name = _read()
         whole = hashlib.sha256()
         for name, asset in self.by_name.items():
             whole.update(name.encode() + b"\0" + asset.body)
@@ -59,9 +59,9 @@ class Assets:
 def _read() -> dict[str, Asset]:
     package = files("anew.web")
     folders = [package / "static", *(folder for folder in (package / "vendor").iterdir() if folder.is_dir())]
-    read = {item.name: item.read_bytes() for folder in folders for item in folder.iterdir() if item.is_file()}
-    return {name: Asset(body, TYPES[_ending(name)]) for name, body in read.items() if _ending(name) in TYPES}
-
-
-def _ending(name: str) -> str:
-    return name.rpartition(".")[2]
+    there = {item.name: item for folder in folders for item in folder.iterdir()}
+    return {
+        name: Asset(there[name].read_bytes(), TYPES[ending])
+        for name in sorted(there)
+        if (ending := name.rpartition(".")[2]) in TYPES
+    }

@@ -60,7 +60,7 @@ class Made(msgspec.Struct, frozen=True, array_like=True):
         trace: The same for the log; "" if nothing is wrong with the program.
     """
 
-    html: bytes
+    html: bytes = b""
     problem: str = ""
     trace: str = ""
 
@@ -88,7 +88,7 @@ def main() -> None:
 
         warm_up()
     except Exception:
-        _say(sink, Made(b"", problem="the lab does not start", trace=traceback.format_exc()))
+        _say(sink, Made(problem="the lab does not start", trace=traceback.format_exc()))
         raise
     bound_memory(MEMORY_BYTES)
     _say(sink, READY)
@@ -106,14 +106,11 @@ def answer(make: Callable[[Ask], Made], ask: Ask) -> Made:
     try:
         return make(ask)
     except MemoryError:
-        return Made(
-            b"",
-            problem=f"this needs more than {MEMORY_BYTES >> 20} MiB of memory; ask for fewer jobs or retries",
-        )
+        most = f"{MEMORY_BYTES >> 20} MiB of memory"
+        return Made(problem=f"this needs more than {most}; ask for fewer jobs or retries")
     except Exception:
-        return Made(
-            b"", problem="the page could not be made; the server's log says why", trace=traceback.format_exc()
-        )
+        problem = "the page could not be made; the server's log says why"
+        return Made(problem=problem, trace=traceback.format_exc())
 
 
 def bound_memory(extra: int) -> bool:

@@ -13,8 +13,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -40,18 +39,13 @@ _REUSED_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_T
 """glibc would give each large array back to the kernel, and ask for the next one page by page: a tenth of a page's time."""
 
 _PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from anew.web.computing import main; main()"
-
-
-def command() -> list[str]:
-    """The helper's command line: this interpreter, finding modules where this process finds them."""
-    return [sys.executable, "-P", "-c", _PROGRAM, *sys.path]
+"""For this interpreter: it finds modules where this process finds them."""
 
 
 Then = Callable[[Made | Overloaded | InternalError], None]
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     ask: Ask
     then: Then
     gone: Callable[[], bool]
@@ -61,7 +55,7 @@ class HelperProcess:
     """Makes pages in a process of its own.
 
     Args:
-        words: The command that starts it.
+        words: The command that starts it; None: this interpreter, with `anew.web.computing`.
         limit_s: The longest that one page may take by the clock; the helper itself keeps to `CPU_S` of processor time.
         idle_s: How long it is kept without a question.
 
@@ -161,19 +155,19 @@ class HelperProcess:
                 return await _exchange(process, framed(ask))
         except TimeoutError:
             await self._end()
-            return Made(b"", problem=TOO_LONG)
+            return Made(problem=TOO_LONG)
         except (OSError, EOFError):
             # It has used up its processor time, or the kernel ended it (memory), or it broke down.
             late = await _ended_by(process) == signal.SIGPROF
             await self._end()
-            return Made(b"", problem=TOO_LONG if late else BROKEN)
+            return Made(problem=TOO_LONG if late else BROKEN)
 
     async def _start(self) -> asyncio.subprocess.Process:
         if self._process is not None and self._process.returncode is None:
             return self._process
         self.started += 1
         process = self._process = await asyncio.create_subprocess_exec(
-            *(command() if self._words is None else self._words),
+            *(self._words or (sys.executable, "-P", "-c", _PROGRAM, *sys.path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

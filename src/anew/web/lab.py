@@ -65,14 +65,13 @@ class LabRoutes:
         def done(made: Made | AnewError) -> None:
             if isinstance(made, AnewError):
                 _refuse(request, made, partial=partial)
-                return
-            request.reply(200, made.html, HTML, PAGE)
+            else:
+                request.reply(200, made.html, HTML, PAGE)
 
         try:
-            ask = Ask(request.query, partial=partial)
-            self._helper.ask(ask, done, lambda: request.gone)
+            self._helper.ask(Ask(request.query, partial=partial), done, lambda: request.gone)
         except AnewError as error:
-            _refuse(request, error, partial=partial)
+            done(error)
 
     def file(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give a file that pages load."""
