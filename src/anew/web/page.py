@@ -245,30 +245,23 @@ def _about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
     errors = state.errors()
     if kept:
         errors = {name: f"{text}. The picture is still the previous one." for name, text in errors.items()}
+    own = [item for card in state.cards for item in card.controls]
+    controls = [*state.controls.values(), state.retry, *own]
+    # Where sliders stand, and what fields hold that the user has not just filled, by the name in the query.
+    sliders = {item.name: (item.slider.at, item.slider.end) for item in controls if item.slider is not None}
+    texts = {f"{card.key}.of": card.of for card in state.cards}
+    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
     return {
         "errors": errors,
         "unread": [card.key for card in state.cards if card.unread],
         "summaries": {} if kept else {card.key: card.summary for card in state.cards if card.preset},
-        "idle": [item.name for card in state.cards for item in card.controls if item.idle],
+        "idle": [item.name for item in controls if item.idle],
         "policies": ask.partial and state.restructured,
-        "set": _set(state),
+        "set": {"sliders": sliders, "texts": texts},
         "step": state.step(),
         "url": state.url(),
         "kept": kept,
     }
-
-
-def _set(state: State) -> dict[str, Any]:
-    """Give where sliders stand, and what fields hold that the user has not just filled, by the name in the query."""
-    controls = [
-        *state.controls.values(),
-        state.retry,
-        *(item for card in state.cards for item in card.controls),
-    ]
-    sliders = {item.name: (item.slider.at, item.slider.end) for item in controls if item.slider is not None}
-    texts = {f"{card.key}.of": card.of for card in state.cards}
-    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
-    return {"sliders": sliders, "texts": texts}
 
 
 def _say_what_is_shown(state: State, end_ms: int) -> dict[str, str]:

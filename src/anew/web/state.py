@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from anew.backoff.fields import fields_of
-from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
+from anew.backoff.kinds import Duration, Integer, Kind
 from anew.lab.charts.link import LETTERS
 from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
 from anew.units import format_duration_short
@@ -59,19 +59,17 @@ SCENARIO: Final[dict[str, tuple[str, str, Any, str]]] = {
 """The herd and what it meets: the scenario's field, its label here, its default here, and a hint."""
 
 UNTIL: Final = "until"
-OUTAGE: Final = Duration(optional=True, maximum_ms=CEILING_MS)
-_LOOK: Final = OUTAGE
+_END: Final = Duration(optional=True)
+"""Of the outage, and of what is shown."""
 
 _UNITS: Final = {"capacity": "/s", "rate": "/s"}
 """Of numbers whose text names none."""
 
 _SELDOM: Final = frozenset({"over", "timeout", "seed", "phase", "latency", "workers", "rate", UNTIL})
 
-RETRY: Final = Integer(1, 100)
 SCALES: Final = ("log", "linear")
 HERDS: Final = {"dots": "100 jobs as dots", "heat": "all as heat", "lines": "all as lines"}
 """How a herd can be shown."""
-ACTIONS: Final = frozenset({"add", "remove"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,9 +177,7 @@ def read_state(query: bytes) -> State:
     """Read a page's whole state; what does not fit is noted beside its field, and the rest stays."""
     given, charts, notes = read_query(query)
     shown = tuple(name for name in CHARTS if name in charts) or tuple(CHARTS)
-    retry, number = control(
-        RETRY, "retry", given.get("retry"), 10, label="retry", hint="whose waits are shown"
-    )
+    retry, number = control(Integer(1, 100), "retry", given.get("retry"), 10, hint="whose waits are shown")
     state = State(given=given, notes=notes, charts=shown, retry=retry, retry_number=number)
     state.scale = _word(state, "scale", SCALES)
     state.herd_as = _word(state, "herd", tuple(HERDS))
@@ -212,13 +208,11 @@ def _word(state: State, name: str, words: tuple[str, ...]) -> str:
 
 
 def _read_scenario(state: State) -> None:
-    kinds = fields_of(Scenario)
+    kinds = {name: kind for name, (_, kind) in fields_of(Scenario).items()}
+    kinds |= {"jobs": Integer(1, PAGE_JOBS), "outage": _END}  # here one without end may be asked for
     for name, (field_name, label, default, hint) in SCENARIO.items():
-        kind = (
-            Integer(1, PAGE_JOBS) if name == "jobs" else OUTAGE if name == "outage" else kinds[field_name][1]
-        )
-        _read_one(state, name, kind, default, label, hint)
-    _read_one(state, UNTIL, _LOOK, None, "show until", "time after the first failure; empty: all of it")
+        _read_one(state, name, kinds[field_name], default, label, hint)
+    _read_one(state, UNTIL, _END, None, "show until", "time after the first failure; empty: all of it")
 
 
 def _read_one(state: State, name: str, kind: Kind, default: Any, label: str, hint: str) -> None:
@@ -250,7 +244,7 @@ def _read_cards(state: State) -> None:
 
 
 def _note_unknown(state: State) -> None:
-    known = {*SCENARIO, UNTIL, *LETTERS, *ACTIONS, "scale", "herd", "retry"}
+    known = {*SCENARIO, UNTIL, *LETTERS, "add", "remove", "scale", "herd", "retry"}
     shown = {card.key for card in state.cards} | {state.given.get("remove", "")}
     strangers = [
         name

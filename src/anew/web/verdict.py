@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from anew.lab.last_retry import is_endless
@@ -37,8 +37,8 @@ class Cell:
 class Verdict:
     """What is judged, and each policy's cells by its letter."""
 
-    headings: tuple[str, str, str] = ("", "", "")
-    rows: Mapping[str, tuple[Cell, ...]] = field(default_factory=dict)
+    headings: tuple[str, str, str]
+    rows: Mapping[str, tuple[Cell, ...]]
 
 
 def verdict(herds: Sequence[Herd], scenes: Sequence[Scene], calls: int | None) -> Verdict:
@@ -49,6 +49,7 @@ def verdict(herds: Sequence[Herd], scenes: Sequence[Scene], calls: int | None) -
         scenes: What came of each, if anything was played.
         calls: How many calls a second may be when the service is back; None: nobody has said.
     """
+    policies: Sequence[Drawn] = scenes or herds
     if scenes:
         returns = any(one.outcome.peak_second_after is not None for one in scenes)
         headings = (
@@ -58,15 +59,12 @@ def verdict(herds: Sequence[Herd], scenes: Sequence[Scene], calls: int | None) -
         )
         peaks, lasts = [_peak(one) for one in scenes], [_last_ms(one) for one in scenes]
         columns = ([_dead(one) for one in scenes], _peaks(peaks, calls), _lasts(lasts))
-        return Verdict(headings, _rows(scenes, columns))
-    headings = ("Outage that every job outlives", "Peak second", "Time without a call")
-    seconds = [one.rhythm.peak_second if one.rhythm.calls else None for one in herds]
-    columns = (_outlived(herds), _peaks(seconds, calls), _silences(herds))
-    return Verdict(headings, _rows(herds, columns))
-
-
-def _rows(policies: Sequence[Drawn], columns: Sequence[list[Cell]]) -> dict[str, tuple[Cell, ...]]:
-    return {one.key: cells for one, cells in zip(policies, zip(*columns, strict=True), strict=True)}
+    else:
+        headings = ("Outage that every job outlives", "Peak second", "Time without a call")
+        seconds = [one.rhythm.peak_second if one.rhythm.calls else None for one in herds]
+        columns = (_outlived(herds), _peaks(seconds, calls), _silences(herds))
+    rows = zip(policies, zip(*columns, strict=True), strict=True)
+    return Verdict(headings, {one.key: cells for one, cells in rows})
 
 
 def _dead(one: Scene) -> Cell:
@@ -86,14 +84,12 @@ def _peaks(peaks: Sequence[int | None], calls: int | None) -> list[Cell]:
     texts = ["–" if peak is None else "1 call" if peak == 1 else f"{peak:,} calls" for peak in peaks]
     if calls is None:
         return _ranked(texts, peaks, "fewest", "most")
-    cells = []
-    for text, peak in zip(texts, peaks, strict=True):
-        within = peak is not None and peak <= calls
-        word, mark = (f"within {calls:,}", "good") if within else (f"over {calls:,}", "bad")
-        cells.append(
-            Cell(text) if peak is None else Cell(text, word, mark)
-        )  # where all are dead, nobody calls
-    return cells
+    within, over = (f"within {calls:,}", "good"), (f"over {calls:,}", "bad")
+    return [
+        # Where all are dead, nobody calls.
+        Cell(text) if peak is None else Cell(text, *(within if peak <= calls else over))
+        for text, peak in zip(texts, peaks, strict=True)
+    ]
 
 
 def _last_ms(one: Scene) -> int | None:

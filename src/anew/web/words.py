@@ -58,13 +58,10 @@ def facts(herds: Sequence[Herd], *, every: bool = True) -> list[Row]:
 
 
 def _count(herd: Herd) -> str:
-    if herd.policy.retries is None and not herd.explained.ended_by_deadline:
-        return f"no end; {herd.retries} shown"
-    rows = len(herd.explained.rows)
-    total = herd.policy.retries
-    if total is not None and total > rows and not herd.explained.ended_by_deadline:
-        return f"{total:,}; {rows} shown"
-    return f"{rows:,}"
+    rows, total = len(herd.explained.rows), herd.policy.retries
+    if herd.explained.ended_by_deadline or total == rows:
+        return f"{rows:,}"
+    return f"{'no end' if total is None else f'{total:,}'}; {rows} shown"
 
 
 def _first_wait(herd: Herd) -> str:
