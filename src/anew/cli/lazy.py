@@ -33,11 +33,14 @@ class LazyGroup(CommandGroup):
     Args:
         table: Command -> the module that holds the function of that name, and a line for the overview. A command
             whose name is a Python word or has a hyphen is the function ``module:name`` says.
+        package: The package of modules whose names begin with a dot.
     """
 
-    def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, table: dict[str, tuple[str, str]], package: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.table = table
+        self.table, self.package = table, package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Give the names in the order of the overview."""
@@ -48,7 +51,7 @@ class LazyGroup(CommandGroup):
         if cmd_name not in self.table:
             return None
         module, _, name = self.table[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(module), name or cmd_name)
+        command = getattr(importlib.import_module(module, self.package), name or cmd_name)
         assert isinstance(command, click.Command)
         return command
 

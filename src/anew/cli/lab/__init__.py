@@ -9,24 +9,12 @@ import click
 from anew.cli.lazy import LazyGroup
 
 _COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "chart": ("anew.cli.lab.chart:chart", "Draw policies, in the terminal or as a file."),
-    "compare": (
-        "anew.cli.lab.compare:compare_policies",
-        "Put policies side by side: the same jobs, the same trouble.",
-    ),
-    "fit": (
-        "anew.cli.lab.fit:fit_policy",
-        "Propose a policy with a stated window, first wait and number of retries.",
-    ),
-    "replay": (
-        "anew.cli.lab.replay:replay",
-        "Tell what other policies would have made of recorded attempts.",
-    ),
-    "open": ("anew.cli.lab.page:open_lab", "Serve the lab's page to a browser."),
-    "simulate": (
-        "anew.cli.lab.simulate:simulate_policy",
-        "Let jobs fail together and see what becomes of them.",
-    ),
+    "chart": (".chart", "Draw policies, in the terminal or as a file."),
+    "compare": (".compare:compare_policies", "Put policies side by side: the same jobs, the same trouble."),
+    "fit": (".fit:fit_policy", "Propose a policy with a stated window, first wait and number of retries."),
+    "replay": (".replay", "Tell what other policies would have made of recorded attempts."),
+    "open": (".page:open_lab", "Serve the lab's page to a browser."),
+    "simulate": (".simulate:simulate_policy", "Let jobs fail together and see what becomes of them."),
 }
 """Subcommands: see `LazyGroup`."""
 
@@ -41,6 +29,6 @@ class LabGroup(LazyGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=LabGroup, table=_COMMANDS)
+@click.group(cls=LabGroup, table=_COMMANDS, package=__name__)
 def lab() -> None:
     """Simulate, compare, draw and fit retry policies; open the lab in a browser (plain anew lab)."""
