@@ -285,19 +285,19 @@ def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any)
     """
     leaf = name.rpartition(".")[2]
     label = rest.pop("label", leaf.replace("_", " "))
-    value, error = default, ""
-    text = write(kind, default) if given is None else given
+    value, usual, error = default, write(kind, default), ""
+    text = usual if given is None else given
     # A number at its default may be written shorter than it is: as long as nobody changes it, it is that.
-    if given is not None and given.strip() != write(kind, default):
+    if text.strip() != usual:
         try:
-            value = read(kind, given, label)
+            value = read(kind, text, label)
         except InvalidInput as caught:
             error = for_a_box(caught)
     made = Control(
         name=name,
         label=label,
         text=text,
-        default=write(kind, default),
+        default=usual,
         slider=slider(kind, leaf, value),
         options=options(kind),
         wide=isinstance(kind, ListOf),
@@ -310,20 +310,16 @@ def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any)
 # ---- the steps of sliders: round durations and round counts, so that each step of a slider is a value that people would write
 
 
-_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500)
-_SECONDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50)
-_MINUTES: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50)
-_HOURS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 18)
-_DAYS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 10, 14, 21, 30, 60, 90, 180, 365)
+_ROUND: Final[dict[int, tuple[float, ...]]] = {
+    1: (1, 2, 5, 10, 20, 50, 100, 200, 300, 500),
+    SECOND_MS: (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50),
+    MINUTE_MS: (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50),
+    HOUR_MS: (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 18),
+    DAY_MS: (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 10, 14, 21, 30, 60, 90, 180, 365),
+}
+"""How many of each unit."""
 
-DURATIONS_MS: Final[tuple[int, ...]] = (
-    0,
-    *_MS,
-    *(n * SECOND_MS for n in _SECONDS),
-    *(int(n * MINUTE_MS) for n in _MINUTES),
-    *(int(n * HOUR_MS) for n in _HOURS),
-    *(int(n * DAY_MS) for n in _DAYS),
-)
+DURATIONS_MS: Final = (0, *(int(n * unit_ms) for unit_ms, counts in _ROUND.items() for n in counts))
 """Durations from nothing to a year, in milliseconds."""
 
 COUNTS: Final[tuple[int, ...]] = (

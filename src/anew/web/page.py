@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,14 +13,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from anew import __version__
 from anew.backoff import PRESETS
-from anew.errors import AnewError, InvalidInput
+from anew.errors import AnewError
 from anew.lab.charts.classics import LINKS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.units import counted, format_duration
 from anew.web import drawing, scenes, words
 from anew.web.assets import Assets
-from anew.web.cards import JSON, KNOWN_AS
+from anew.web.cards import JSON, KNOWN_AS, Card
 from anew.web.computing import Ask, Made
 from anew.web.controls import LADDERS, for_a_box
 from anew.web.forms import forms
@@ -164,10 +166,8 @@ def _herds(state: State) -> list[Herd]:
     found = []
     for card in state.cards:
         if card.policy is not None and not card.errors():
-            try:
+            with _blaming(state, card):
                 found.append(herd(card.key, card.label, card.policy, state.values))
-            except AnewError as error:
-                _blame(state, card.key, error)
     return found
 
 
@@ -175,26 +175,25 @@ def _scenes(state: State, herds: list[Herd]) -> list[scenes.Scene]:
     """Play the scenario with each policy; nothing where there is none."""
     if scenes.is_plain(state.values):
         return []
-    found = []
+    found, cards = [], {card.key: card for card in state.cards}
     for one in herds:
-        try:
+        with _blaming(state, cards[one.key]):
             found.append(scenes.scene(one, scenes.scenario_of(state.values)))
-        except AnewError as error:
-            _blame(state, one.key, error)
     return found
 
 
-def _blame(state: State, key: str, error: AnewError) -> None:
+@contextlib.contextmanager
+def _blaming(state: State, card: Card) -> Iterator[None]:
     """Show an error beside the field that it is about; else beside the policy that met it."""
-    field = error.field if isinstance(error, InvalidInput) else ""
-    name = next((name for name, (own, *_) in SCENARIO.items() if own == field), "")
-    if name:
-        state.controls[name].error = (
-            state.controls[name].error or f"{for_a_box(error)} (policy {key.upper()})"
-        )
-        return
-    card = next(card for card in state.cards if card.key == key)
-    card.error = card.error or str(error)
+    try:
+        yield
+    except AnewError as error:
+        name = next((name for name, (own, *_) in SCENARIO.items() if own == getattr(error, "field", "")), "")
+        if name:
+            said = f"{for_a_box(error)} (policy {card.key.upper()})"
+            state.controls[name].error = state.controls[name].error or said
+        else:
+            card.error = card.error or str(error)
 
 
 def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[str, Any]:
