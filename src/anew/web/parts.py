@@ -58,74 +58,58 @@ class Taken:
     """A policy in parts.
 
     Attributes:
+        given: The query's texts by whole name; they win over the policy.
         controls: One for each value.
         tree: The policy's full JSON with what the controls hold.
         changed: A curve or a jitter of another kind was chosen, so there are other controls than before.
     """
 
+    given: Mapping[str, str]
     controls: list[Control] = field(default_factory=list)
     tree: dict[str, Any] = field(default_factory=dict)
     changed: bool = False
 
+    def piece(self, piece: Piece, path: str) -> dict[str, Any]:
+        """Make controls for all fields of a piece, and give its JSON."""
+        return {
+            name: self._value(kind, getattr(piece, attribute), f"{path}.{name}")
+            for name, (attribute, kind) in fields_of(type(piece)).items()
+            # A policy has either a curve or phases.
+            if attribute not in ("curve", "phases") or getattr(piece, attribute)
+        }
+
+    def _value(self, kind: Kind, value: Any, path: str) -> Any:
+        if isinstance(kind, Tagged):
+            return self._tagged(kind, value, path)
+        if isinstance(kind, One):
+            return self.piece(value, path)
+        if isinstance(kind, ListOf) and isinstance(kind.kind, (Tagged, One)):
+            return [self._value(kind.kind, inner, f"{path}.{n}") for n, inner in enumerate(value, start=1)]
+        leaf, empty = path.rpartition(".")[2], "none" if getattr(kind, "optional", False) else ""
+        seldom = leaf in SELDOM and not (leaf == "base" and isinstance(kind, Duration))
+        return kind.write(self._add(kind, path, value, placeholder=empty, more=seldom))
+
+    def _tagged(self, kind: Tagged, value: Any, path: str) -> Any:
+        pieces, starts = (CURVES, CURVE_STARTS) if kind.noun == "a curve" else (JITTERS, JITTER_STARTS)
+        chosen = self._add(Choice(*pieces), path, value.name)
+        if chosen != value.name:
+            value = kind.read({chosen: starts[chosen]}, path)
+            self.changed = True
+        made = self.controls[-1]
+        made.text = chosen
+        made.options = tuple((name, name.replace("_", " ")) for name in pieces)
+        return {chosen: self.piece(value, path)}
+
+    def _add(self, kind: Kind, path: str, value: Any, **rest: Any) -> Any:
+        """Add a control, named after all but the policy's letter, and give what it holds."""
+        label = " ".join(path.split(".")[1:]).replace("_", " ")
+        made, found = control(kind, path, self.given.get(path), value, label=label, **rest)
+        self.controls.append(made)
+        return found
+
 
 def take_apart(policy: Policy, prefix: str, given: Mapping[str, str]) -> Taken:
-    """Make controls for everything that a policy says.
-
-    Args:
-        prefix: What names in the query begin with, such as ``a``.
-        given: The query's texts by whole name; they win over the policy.
-    """
-    taken = Taken()
-    taken.tree = _piece(policy, prefix, given, taken)
+    """Make controls for everything that a policy says; their names in the query begin with the prefix, such as ``a``."""
+    taken = Taken(given)
+    taken.tree = taken.piece(policy, prefix)
     return taken
-
-
-def _piece(piece: Piece, path: str, given: Mapping[str, str], taken: Taken) -> dict[str, Any]:
-    return {
-        name: _value(kind, getattr(piece, attribute), f"{path}.{name}", given, taken)
-        for name, (attribute, kind) in fields_of(type(piece)).items()
-        # A policy has either a curve or phases.
-        if not (
-            isinstance(piece, Policy) and attribute in ("curve", "phases") and not getattr(piece, attribute)
-        )
-    }
-
-
-def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
-    if isinstance(kind, Tagged):
-        return _tagged(kind, value, path, given, taken)
-    if isinstance(kind, One):
-        return _piece(value, path, given, taken)
-    if isinstance(kind, ListOf) and isinstance(kind.kind, (Tagged, One)):
-        return [
-            _value(kind.kind, inner, f"{path}.{n}", given, taken) for n, inner in enumerate(value, start=1)
-        ]
-    leaf = path.rpartition(".")[2]
-    made, found = control(
-        kind,
-        path,
-        given.get(path),
-        value,
-        label=_label(path),
-        placeholder="none" if getattr(kind, "optional", False) else "",
-        more=leaf in SELDOM and not (leaf == "base" and isinstance(kind, Duration)),
-    )
-    taken.controls.append(made)
-    return kind.write(found)
-
-
-def _tagged(kind: Tagged, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
-    pieces, starts = (CURVES, CURVE_STARTS) if kind.noun == "a curve" else (JITTERS, JITTER_STARTS)
-    made, chosen = control(Choice(*pieces), path, given.get(path), value.name, label=_label(path))
-    if chosen != value.name:
-        value = kind.read({chosen: starts[chosen]}, path)
-        taken.changed = True
-    made.text = chosen
-    made.options = tuple((name, name.replace("_", " ")) for name in pieces)
-    taken.controls.append(made)
-    return {chosen: _piece(value, path, given, taken)}
-
-
-def _label(path: str) -> str:
-    """Give the words for a path: what stands behind the policy's letter."""
-    return " ".join(path.split(".")[1:]).replace("_", " ")
