@@ -113,22 +113,17 @@ def answer(make: Callable[[Ask], Made], ask: Ask) -> Made:
         return Made(problem=problem, trace=traceback.format_exc())
 
 
-def bound_memory(extra: int) -> bool:
-    """Bound this process's address space to what it has now and so many bytes more.
-
-    Returns:
-        Whether that was possible: where the kernel does not report a process's size there is no such bound.
-    """
+def bound_memory(extra: int) -> None:
+    """Bound this process's address space to what it has now and so many bytes more, where the kernel reports its size."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     except (OSError, ValueError):
-        return False
+        return
     limit = pages * resource.getpagesize() + extra
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    return True
 
 
 def _say(sink: BinaryIO, made: Made) -> None:

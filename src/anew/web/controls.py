@@ -230,10 +230,8 @@ def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
     """Give the slider of a value; None if it has none.
 
     Args:
-        kind: What the value may be.
-        leaf: Its own name, such as ``exponent``.
-        value: What it is, in its inner form; None stands at the low end, or behind the high one where the box may be
-            empty.
+        leaf: The value's own name, such as ``exponent``.
+        value: In its inner form; None stands at the low end, or behind the high one where the box may be empty.
     """
     low: float
     high: float
@@ -338,12 +336,7 @@ _VALUES: Final = {"duration": DURATIONS_MS, "count": COUNTS}
 
 
 def place(ladder: str, value: float) -> int:
-    """Give the step of a ladder that is nearest to a value.
-
-    Args:
-        ladder: One of `LADDERS`.
-        value: Milliseconds, or a count.
-    """
+    """Give the step of a ladder that is nearest to a value: milliseconds, or a count."""
     steps = _VALUES[ladder]
     above = min(bisect_left(steps, value), len(steps) - 1)
     below = max(above - 1, 0)

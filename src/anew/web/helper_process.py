@@ -60,7 +60,6 @@ class HelperProcess:
         idle_s: How long it is kept without a question.
 
     Attributes:
-        pid: Of the process; None while there is none.
         started: How many have been started.
     """
 

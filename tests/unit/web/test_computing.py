@@ -38,7 +38,7 @@ def test_memory_beyond_the_bound_is_refused_by_the_kernel() -> None:
     script = (
         "import numpy\n"
         "from anew.web.computing import bound_memory\n"
-        "assert bound_memory(64 << 20)\n"
+        "bound_memory(64 << 20)\n"
         "numpy.ones(4 << 20)\n"  # 32 MiB
         "for take in (lambda: bytearray(128 << 20), lambda: numpy.ones(16 << 20)):\n"
         "    try:\n"

@@ -80,7 +80,12 @@ def show(report: Report, form: str) -> None:
 def show_rules(form: str) -> None:
     """Print every rule with its severity, its reason, and a policy that it finds something in."""
     if form == "json":
-        show_json({"rules": [_rule(name) for name in RULES]})
+        fields = ("name", "severity", "reason", "example")
+        listed = [
+            {name: getattr(rule, name) for name in fields} | {"options": rule.context.words()}
+            for rule in RULES.values()
+        ]
+        show_json({"rules": listed})
         return
     for rule in RULES.values():
         colour = _COLOURS[rule.severity] if coloured(sys.stdout) else None
@@ -89,17 +94,6 @@ def show_rules(form: str) -> None:
         click.echo(f"  {rule.reason}")
         example = msgspec.json.encode(rule.example).decode()
         click.echo(f"  e.g. {' '.join([example, *rule.context.words()])}\n")
-
-
-def _rule(name: str) -> dict[str, Any]:
-    rule = RULES[name]
-    return {
-        "name": rule.name,
-        "severity": rule.severity,
-        "reason": rule.reason,
-        "example": rule.example,
-        "options": rule.context.words(),
-    }
 
 
 def _as_json(report: Report) -> dict[str, Any]:
