@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import json
-
-import msgspec
+from typing import Final, NamedTuple
 
 from anew.backoff import Grow, Policy, Power
 from anew.errors import InvalidPolicy
 from anew.web.cards import JSON, Card, compact
 
 
-class Form(msgspec.Struct, frozen=True):
-    """A policy in one form.
-
-    Attributes:
-        name: Whose form it is.
-        text: To copy; "" where the form cannot express the policy.
-        note: How it is used, or why there is none.
-    """
+class Form(NamedTuple):
+    """A policy in one form: whose it is, the text to copy, and how it is used; or no text, and why there is none."""
 
     name: str
     text: str
     note: str
+
+
+_JSON_USE: Final = "A job's policy, --default-policy, or an argument of anew policy and anew lab."
+_PYTHON_USE: Final = (
+    "For anew.lab in a program of yours; a client enqueues a job with policy=policy.to_json()."
+)
+_ZIZQ_USE: Final = (
+    "Fields of a job, not a policy: for POST /jobs, or a client of Zizq's. "
+    "What stands under backoff is a policy for Anew, too."
+)
+_FAKTORY_USE: Final = "A field of a job, not a policy: for PUSH, or a client of Faktory's. When it retries is the server's own law."
+_FAKTORY: Final = Policy.from_json("faktory")
 
 
 def forms(card: Card) -> list[Form]:
@@ -31,20 +36,8 @@ def forms(card: Card) -> list[Form]:
     policy = card.policy
     if policy is None:
         return []
-    return [
-        Form(
-            "JSON",
-            compact(policy),
-            "A job's policy, --default-policy, or an argument of anew policy and anew lab.",
-        ),
-        Form(
-            "Python",
-            _python(card, policy),
-            "For anew.lab in a program of yours; a client enqueues a job with policy=policy.to_json().",
-        ),
-        _zizq(policy),
-        _faktory(policy),
-    ]
+    json_form = Form("JSON", compact(policy), _JSON_USE)
+    return [json_form, Form("Python", _python(card, policy), _PYTHON_USE), _zizq(policy), _faktory(policy)]
 
 
 def _python(card: Card, policy: Policy) -> str:
@@ -69,17 +62,8 @@ def _zizq(policy: Policy) -> Form:
                 text = json.dumps({"backoff": backoff, "retry_limit": policy.limit})
                 return Form("Zizq", text, _ZIZQ_USE)
     note = "Zizq cannot express this policy: it knows base + k^exponent s, k = 1 at the first retry, up to k × jitter"
-    return Form(
-        "Zizq", "", f"{note}, and a limit, in numbers of 32 bits. Anew takes its JSON as a job's policy."
-    )
-
-
-_ZIZQ_USE = (
-    "Fields of a job, not a policy: for POST /jobs, or a client of Zizq's. "
-    "What stands under backoff is a policy for Anew, too."
-)
-_FAKTORY_USE = "A field of a job, not a policy: for PUSH, or a client of Faktory's. When it retries is the server's own law."
-_FAKTORY = Policy.from_json("faktory")
+    note += ", and a limit, in numbers of 32 bits. Anew takes its JSON as a job's policy."
+    return Form("Zizq", "", note)
 
 
 def _faktory(policy: Policy) -> Form:

@@ -24,9 +24,9 @@ DOTS: Final = 100
 _DRAWN = 20_000
 """Jobs whose lives are drawn for a policy's facts: to 0.7 points, in a few milliseconds."""
 
-_KEPT: Final = 12
-_KEPT_CALLS: Final = 300_000
-"""Herds up to so many calls are kept for the next page, some 3 MB each: a slider moves one policy, the others stay."""
+KEPT: Final = 12
+KEPT_CALLS: Final = 300_000
+"""Herds and scenes up to so many calls are kept for the next page, some 3 MB each: a slider moves one policy, the others stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def herd(key: str, label: str, policy: Policy, values: Mapping[str, Any]) -> Her
             field="jobs",
             value=jobs,
         )
-    work = _kept if jobs * retries <= _KEPT_CALLS else _worked_out
+    work = _kept if jobs * retries <= KEPT_CALLS else _worked_out
     return replace(work(policy, jobs, values["seed"], values["phase"]), key=key, label=label)
 
 
@@ -104,7 +104,7 @@ def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
     return Herd(waves=found, seconds=seconds(calls), policy=policy, explained=explained, rhythm=rhythm(calls))
 
 
-_kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)
+_kept = functools.lru_cache(maxsize=KEPT)(_worked_out)
 
 
 def least(wave: Wave) -> int:

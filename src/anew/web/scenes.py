@@ -18,16 +18,12 @@ from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import as_wave
 from anew.units import format_duration
-from anew.web.herds import Drawn, Herd
+from anew.web.herds import KEPT, KEPT_CALLS, Drawn, Herd
 from anew.web.state import SCENARIO, UNTIL
 from anew.web.words import Row, busiest
 
 _PLAIN: Final = frozenset({"jobs", "seed", "phase"})
 """What a herd has even where nothing ever succeeds and nothing is limited."""
-
-_KEPT: Final = 12
-_KEPT_CALLS: Final = 300_000
-"""Scenes of up to so many calls are kept for the next page; of those that meet in a queue there are never more."""
 
 _LATE: Final = 20
 """Whether the downstream has recovered is told by the last twentieth of the time."""
@@ -91,7 +87,8 @@ def scene(herd: Herd, scenario: Scenario) -> Scene:
     policy = herd.policy
     if scenario.success == 0 and policy.retries is None:
         policy = policy.with_limit(shown_retries(policy))
-    few = scenario.coupled or scenario.jobs * shown_retries(policy) <= _KEPT_CALLS
+    # Of calls that meet in a queue there are never more than of a herd that is kept.
+    few = scenario.coupled or scenario.jobs * shown_retries(policy) <= KEPT_CALLS
     return replace((_kept if few else _played)(policy, scenario), key=herd.key, label=herd.label)
 
 
@@ -112,8 +109,7 @@ def _played(policy: Policy, scenario: Scenario) -> Scene:
     )
 
 
-_kept = functools.lru_cache(maxsize=_KEPT)(_played)
-"""A slider moves one policy, the others stay."""
+_kept = functools.lru_cache(maxsize=KEPT)(_played)
 
 
 # ---- words
