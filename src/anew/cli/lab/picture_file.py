@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from anew.cli.files import require_writable, write_whole
 from anew.errors import InvalidInput, NotSupported
 from anew.units import refused, shown
 
@@ -39,6 +38,7 @@ def _checked(ctx: click.Context, param: click.Parameter, out: Path | None) -> Pa
         return None
     if out.suffix.lower() not in (".svg", ".png"):
         raise refused(_FIELD, str(out), "a name that ends in .svg or .png")
+    from anew.cli.files import require_writable  # only where a file is written
     from anew.lab.charts.figures import has_matplotlib
 
     if not has_matplotlib():
@@ -53,6 +53,7 @@ def write_picture(picture: Picture, out: Path, *, dark: bool | None) -> None:
     Raises:
         InvalidInput: The file cannot be written.
     """
+    from anew.cli.files import write_whole
     from anew.lab.charts.figures import figure
 
     content = figure(picture, "png" if out.suffix.lower() == ".png" else "svg", dark=bool(dark))
