@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 _DEEP = 4_000
-"""Interpreter frames for the deepest value stored: 126 levels from JSON, some 1,000 from MessagePack."""
+"""Interpreter frames for the deepest value stored: a payload has 126 levels, a result some 1,000."""
 
 
 LONG = 65_536

@@ -357,6 +357,20 @@ def test_members_without_end_are_passed_over(priority: bytes) -> None:
     assert one(b'{"type":"t","queue":"q","priority":1.0,"payload":{%b}}' % more).priority == 1
 
 
+def test_a_payload_nests_126_levels_in_messagepack_as_in_json() -> None:
+    """As deep as Zizq's JSON, which stops at 126: a worker may read it in that format."""
+    value = {"type": "t", "queue": "q", "payload": None}
+    head = msgspec.msgpack.encode(value)[:-1]  # of null, its last byte
+    job, _ = one_job(head + b"\x91" * 125 + b"\x90", MSGPACK, MOST)
+    assert bytes(job.payload) == b"[" * 126 + b"]" * 126
+    for form, body in (
+        (MSGPACK, head + b"\x91" * 126 + b"\x90"),
+        (JSON, PLAIN % (b"[" * 127 + b"]" * 127)),
+    ):
+        with pytest.raises(MalformedRequest, match="payload nests more than 126 levels deep"):
+            one_job(body, form, MOST)
+
+
 def test_a_payload_that_is_deep_is_found_in_a_long_bulk() -> None:
     jobs = [PLAIN % (b'"' + b"x" * 1_000 + b'"')] * 900
     jobs[800] = PLAIN % (b"[" * 127 + b"]" * 127)

@@ -212,7 +212,7 @@ def test_odd_payloads_can_be_read_in_messagepack() -> None:
     assert msgspec.msgpack.decode(to_msgpack(b"1e400")) is None
     assert msgspec.msgpack.decode(to_msgpack(b'"\\ud800"')) == "?"
     assert msgspec.msgpack.decode(to_msgpack(b"1" * 64)) == float("1" * 64)
-    # 1,008 levels, the most that is stored: one byte for each list with one member, and for the number.
+    # More levels than any result has that is stored: one byte for each list with one member, and for the number.
     assert to_msgpack(b"[" * 1_008 + b"1" + b"]" * 1_008) == b"\x91" * 1_008 + b"\x01"
 
 
