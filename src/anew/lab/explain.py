@@ -14,7 +14,6 @@ from anew.errors import InvalidPolicy
 from anew.lab.last_retry import (
     DRAWN,
     LastRetry,
-    WaitsThatCome,
     all_laws,
     is_endless,
     last_retry,
@@ -23,6 +22,7 @@ from anew.lab.last_retry import (
 from anew.lab.laws.shapes import Drawn, Law
 from anew.lab.laws.spans import Span, spans
 from anew.lab.laws.wait import pieces_of
+from anew.lab.waves import Wave
 from anew.units import (
     DAY_MS,
     HOUR_MS,
@@ -303,16 +303,16 @@ def _by_law(span: Span, law: Law | None, percents: Sequence[float]) -> Forecast:
 
 
 def _cut_short(
-    policy: Policy, span: Span, come: WaitsThatCome, before_ms: int, percents: Sequence[float]
+    policy: Policy, span: Span, come: tuple[float, Wave], before_ms: int, percents: Sequence[float]
 ) -> Forecast:
     """Tell a retry of which a deadline cuts some waits by those that come."""
-    waits, bounds = come.waits_ms, _bounds(policy, span, before_ms)
+    (share, waits), bounds = come, _bounds(policy, span, before_ms)
     nearly = bounds is None and len(waits) > 0
     if bounds is None:
         bounds = (int(waits[0]), int(waits[-1])) if nearly else (span.earliest_ms or 0, span.latest_ms or 0)
     told = span._replace(earliest_ms=bounds[0], latest_ms=bounds[1])
     found = _by_law(told, Drawn(waits) if len(waits) else None, percents)
-    return msgspec.structs.replace(found, share=round(come.share, 6), nearly=nearly)
+    return msgspec.structs.replace(found, share=round(share, 6), nearly=nearly)
 
 
 def _bounds(policy: Policy, span: Span, before_ms: int) -> tuple[int, int] | None:

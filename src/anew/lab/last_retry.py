@@ -17,12 +17,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from anew.backoff import Decorrelated, Even, NoJitter, Policy, Previous, Slices, Wait, next_wait
+from anew.backoff import Decorrelated, Even, Exhausted, NoJitter, Policy, Previous, Slices, Wait, next_wait
 from anew.backoff.windows import Windowed
 from anew.lab.chance import LabDraws, has_numpy
 from anew.lab.laws.shapes import Drawn, Law
 from anew.lab.laws.spans import spans
 from anew.lab.laws.wait import asks_custom, law, laws, phase_starts
+from anew.lab.rhythm import in_order
+from anew.lab.waves import Wave, waits_between, waves
 
 DRAWN: Final = 100_000
 """Jobs whose lives are drawn."""
@@ -64,7 +66,7 @@ class LastRetry:
         return _lives(self._policy, self._plan, self._drawn)
 
     @property
-    def times_ms(self) -> Sequence[int]:
+    def times_ms(self) -> Wave:
         """When it comes for each of the jobs that were drawn, in order; of one, where chance has no part."""
         return self._lives.last_ms
 
@@ -181,27 +183,21 @@ def window(policy: Policy) -> tuple[int, int] | None:
 def shares_by_limit(policy: Policy, outage_ms: int, most: int) -> list[float]:
     """Give which share of the jobs would outlive an outage with a limit of 1, 2, ... so many retries, from one draw."""
     longer = dataclasses.replace(policy, limit=most)
-    found = _lives(longer, _Plan(_singly(most), most), DRAWN, outage_ms=outage_ms)
+    found = _lives(longer, _Plan(_singly(most), most), DRAWN, outage_ms)
     return [reached / len(found.last_ms) for reached in found.reached]
 
 
-class WaitsThatCome(NamedTuple):
-    """The waits before one retry, of the jobs that make it in time.
+def waits_that_come(policy: Policy, rows: int, drawn: int = DRAWN) -> list[tuple[float, Wave]]:
+    """Draw the waits of the first retries that a deadline lets happen.
 
-    Attributes:
-        share: How many of the jobs that never succeed make this retry, 0 to 1.
-        waits_ms: Theirs, in order; none if it is fewer than one job of those that were drawn.
+    Returns:
+        Of each retry the share, 0 to 1, of the jobs that make it, if they never succeed; and their waits before it, in order.
     """
-
-    share: float
-    waits_ms: Sequence[int]
-
-
-def waits_that_come(policy: Policy, rows: int, drawn: int = DRAWN) -> list[WaitsThatCome]:
-    """Draw the waits of the first retries that a deadline lets happen."""
-    jobs = min(drawn, _CALLS // 4 // max(rows, 1))
-    found = _lives(policy, _Plan(_singly(rows), rows), jobs, kept=True)
-    return [WaitsThatCome(len(waits) / len(found.last_ms), waits) for waits in found.waits_ms]
+    jobs = _jobs(policy, min(drawn, _CALLS // 4 // max(rows, 1)), rows)
+    found = waves(policy, jobs, rows, _SEED)
+    pairs = zip([None, *found], found, strict=False)
+    come = [in_order([waits_between(wave, before)]) for before, wave in pairs]
+    return [(len(waits) / jobs, waits) for waits in come]
 
 
 def all_laws(policy: Policy, rows: int, drawn: int = DRAWN) -> list[Law | None]:
@@ -209,7 +205,7 @@ def all_laws(policy: Policy, rows: int, drawn: int = DRAWN) -> list[Law | None]:
     found = [*laws(policy, rows)]
     if None in found and not any(asks_custom(policy, start) for start in phase_starts(policy)):
         come = waits_that_come(dataclasses.replace(policy, deadline_ms=None), rows, drawn)
-        return [own or Drawn(row.waits_ms) for own, row in zip(found, come, strict=True)]
+        return [own or Drawn(waits) for own, (_, waits) in zip(found, come, strict=True)]
     return found
 
 
@@ -287,46 +283,45 @@ def _singly(retries: int) -> list[tuple[int, int]]:
 # -- the draw
 
 
+def _jobs(policy: Policy, drawn: int, cost: int) -> int:
+    """Give how many jobs are drawn: so many, or fewer where the life of each costs more; one where chance has no part."""
+    if isinstance(policy.jitter, NoJitter):
+        return 1
+    quick = has_numpy()
+    most = min(drawn, (_CALLS if quick else _PLAIN_CALLS) // max(cost, 1))
+    jobs = max(most, _LEAST_DRAWN)
+    return jobs if quick else min(jobs, _PLAIN_DRAWN)
+
+
 class _Lives(NamedTuple):
     """What was drawn.
 
     Attributes:
         last_ms: When the last retry of each job comes, in order.
         reached: After each retry: how many jobs have reached the end of the outage.
-        waits_ms: The waits of each retry that come, in order.
         all_ended: Whether the deadline has ended every job's retries.
     """
 
-    last_ms: Sequence[int]
+    last_ms: Wave
     reached: list[int]
-    waits_ms: list[Sequence[int]]
     all_ended: bool
 
 
-def _lives(
-    policy: Policy, plan: _Plan, drawn: int, *, outage_ms: int | None = None, kept: bool = False
-) -> _Lives:
-    quick = has_numpy()
-    most = min(drawn, (_CALLS if quick else _PLAIN_CALLS) // max(plan.cost, 1))
-    jobs = 1 if isinstance(policy.jitter, NoJitter) else max(most, _LEAST_DRAWN)
-    if quick:
-        return _in_arrays(policy, plan.steps, jobs, outage_ms, kept)
-    return _in_plain_python(policy, plan.steps, min(jobs, _PLAIN_DRAWN), outage_ms, kept)
+def _lives(policy: Policy, plan: _Plan, drawn: int, outage_ms: int | None = None) -> _Lives:
+    draw = _in_arrays if has_numpy() else _in_plain_python
+    return draw(policy, plan.steps, _jobs(policy, drawn, plan.cost), outage_ms)
 
 
-def _in_arrays(
-    policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int | None, kept: bool
-) -> _Lives:
+def _in_arrays(policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int | None) -> _Lives:
     import numpy as np
 
     from anew.lab.herd import BLOCK, past_deadline, rows
     from anew.lab.vector import Waits
 
     waits, deadline, clip = Waits(policy), policy.deadline_ms, policy.on_deadline == "clip"
+    means, all_ended = _means(policy, steps), True
     last: list[Any] = []
     reached = [0] * len(steps)
-    come: list[list[Any]] = [[] for _ in steps] if kept else []
-    means, all_ended = _means(policy, steps), True
     for start in range(0, jobs, BLOCK):
         numbers = np.arange(start, min(start + BLOCK, jobs), dtype=np.uint64)
         at, alive = np.zeros(len(numbers), dtype=np.int64), np.ones(len(numbers), dtype=np.bool_)
@@ -336,46 +331,38 @@ def _in_arrays(
             if deadline is not None:
                 alive &= ~past_deadline(row, deadline - at, clip=clip)
                 row[~alive] = 0
-            if kept:
-                come[index].append(row[alive])
             at += row
             if outage_ms is not None:
                 reached[index] += int(np.count_nonzero(at >= outage_ms))
-            elif not kept and not alive.any():
+            elif not alive.any():
                 break
         last.append(at)
         all_ended = all_ended and not alive.any()
-    ordered: list[Any] = [np.sort(np.concatenate(parts)) for parts in come]
     times: Any = np.sort(np.concatenate(last))
-    return _Lives(times, reached, ordered, all_ended)
+    return _Lives(times, reached, all_ended)
 
 
 def _in_plain_python(
-    policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int | None, kept: bool
+    policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int | None
 ) -> _Lives:
+    means, all_ended = _means(policy, steps), True
     last: list[int] = []
     reached = [0] * len(steps)
-    come: list[list[int]] = [[] for _ in steps] if kept else []
-    means, all_ended = _means(policy, steps), True
     for job in range(jobs):
-        at, previous, alive = 0, None, True
+        at, previous, wait = 0, None, None
         for index, (retry, count) in enumerate(steps):
-            if alive:
-                draws = LabDraws.of(_SEED, job, retry, "seq")
-                wait = next_wait(policy, retry, draws, previous=previous, beyond_limit=True, elapsed_ms=at)
-                alive = isinstance(wait, Wait)
-            if alive:
-                assert isinstance(wait, Wait)
+            if not isinstance(wait, Exhausted):
+                draws = LabDraws.of(_SEED, job, retry)
+                wait = next_wait(policy, retry, draws, previous=previous, elapsed_ms=at)
+            if isinstance(wait, Wait):
                 previous = Previous(wait.carry)
                 at += int(_of_many(wait.wait_ms, count, means[index]))
-                if kept:
-                    come[index].append(wait.wait_ms)
             elif outage_ms is None:
                 break
             reached[index] += outage_ms is not None and at >= outage_ms
         last.append(at)
-        all_ended = all_ended and not alive
-    return _Lives(sorted(last), reached, [sorted(waits) for waits in come], all_ended)
+        all_ended = all_ended and isinstance(wait, Exhausted)
+    return _Lives(sorted(last), reached, all_ended)
 
 
 def _of_many(wait: Any, count: int, mean: float | None) -> Any:
@@ -386,7 +373,7 @@ def _of_many(wait: Any, count: int, mean: float | None) -> Any:
         count: How many they are.
         mean: Their mean, where each is drawn anew: then their sum strays by the root of their number only. None: all are alike.
     """
-    if count == 1 or mean is None:
+    if mean is None:
         return wait * count
     total = count * mean + math.sqrt(count) * (wait - mean)
     return total.astype("int64") if hasattr(total, "astype") else total

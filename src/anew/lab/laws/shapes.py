@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from anew.lab.waves import Wave
 
 FEW: Final = 256
 """Below this many possible values, cutting to milliseconds is calculated value by value; above, it takes half a
@@ -314,14 +316,13 @@ class Drawn(Law):
 
     __slots__ = ("_values",)
 
-    def __init__(self, values: Sequence[int]) -> None:
+    def __init__(self, values: Wave) -> None:
         self._values = values
         self.earliest_ms, self.latest_ms = int(values[0]), int(values[-1])
-        array: Any = values
-        if hasattr(array, "mean"):
-            self.mean_ms, self.sd_ms = float(array.mean()), float(array.std())
-        else:
+        if isinstance(values, list):
             self.mean_ms, self.sd_ms = statistics.fmean(values), statistics.pstdev(values)
+        else:
+            self.mean_ms, self.sd_ms = float(values.mean()), float(values.std())
 
     def below(self, ms: float) -> float:
         """Give the share of values below ``ms``."""
