@@ -15,16 +15,17 @@ import functools
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from anew.backoff import Decorrelated, Even, Exhausted, NoJitter, Policy, Previous, Slices, Wait, next_wait
+from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices
 from anew.backoff.windows import Windowed
-from anew.lab.chance import LabDraws, has_numpy
+from anew.lab.chance import has_numpy
 from anew.lab.laws.shapes import Drawn, Law
 from anew.lab.laws.spans import spans
 from anew.lab.laws.wait import asks_custom, law, laws, phase_starts
 from anew.lab.rhythm import in_order
-from anew.lab.waves import Wave, waits_between, waves
+from anew.lab.waves import Wave, decided, waits_between, waves
 
 DRAWN: Final = 100_000
 """Jobs whose lives are drawn."""
@@ -307,12 +308,12 @@ class _Lives(NamedTuple):
     all_ended: bool
 
 
-def _lives(policy: Policy, plan: _Plan, drawn: int, outage_ms: int | None = None) -> _Lives:
+def _lives(policy: Policy, plan: _Plan, drawn: int, outage_ms: int = 0) -> _Lives:
     draw = _in_arrays if has_numpy() else _in_plain_python
     return draw(policy, plan.steps, _jobs(policy, drawn, plan.cost), outage_ms)
 
 
-def _in_arrays(policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int | None) -> _Lives:
+def _in_arrays(policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int) -> _Lives:
     import numpy as np
 
     from anew.lab.herd import BLOCK, past_deadline, rows
@@ -332,7 +333,7 @@ def _in_arrays(policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outa
                 alive &= ~past_deadline(row, deadline - at, clip=clip)
                 row[~alive] = 0
             at += row
-            if outage_ms is not None:
+            if outage_ms:
                 reached[index] += int(np.count_nonzero(at >= outage_ms))
             elif not alive.any():
                 break
@@ -342,27 +343,19 @@ def _in_arrays(policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outa
     return _Lives(times, reached, all_ended)
 
 
-def _in_plain_python(
-    policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int | None
-) -> _Lives:
+def _in_plain_python(policy: Policy, steps: Sequence[tuple[int, int]], jobs: int, outage_ms: int) -> _Lives:
     means, all_ended = _means(policy, steps), True
+    retries, counts = [retry for retry, _ in steps], [count for _, count in steps]
     last: list[int] = []
-    reached = [0] * len(steps)
+    reaching = [0] * len(steps)
     for job in range(jobs):
-        at, previous, wait = 0, None, None
-        for index, (retry, count) in enumerate(steps):
-            if not isinstance(wait, Exhausted):
-                draws = LabDraws.of(_SEED, job, retry)
-                wait = next_wait(policy, retry, draws, previous=previous, elapsed_ms=at)
-            if isinstance(wait, Wait):
-                previous = Previous(wait.carry)
-                at += int(_of_many(wait.wait_ms, count, means[index]))
-            elif outage_ms is None:
-                break
-            reached[index] += outage_ms is not None and at >= outage_ms
-        last.append(at)
-        all_ended = all_ended and isinstance(wait, Exhausted)
-    return _Lives(sorted(last), reached, all_ended)
+        drawn = decided(policy, job, retries, _SEED)
+        course = [*accumulate(int(_of_many(*one)) for one in zip(drawn, counts, means, strict=False))]
+        last.append(course[-1] if course else 0)
+        all_ended = all_ended and len(course) < len(steps)
+        if (first := bisect_left(course, outage_ms)) < len(course):
+            reaching[first] += 1
+    return _Lives(sorted(last), [*accumulate(reaching)], all_ended)
 
 
 def _of_many(wait: Any, count: int, mean: float | None) -> Any:

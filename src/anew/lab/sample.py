@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from anew.backoff import Decorrelated, Policy, Previous, Slices, Wait, next_wait
-from anew.lab.chance import LabDraws, PhaseKind
+from anew.backoff import Decorrelated, Policy, Slices
+from anew.lab.chance import PhaseKind
+from anew.lab.waves import decided
 from anew.units import refused
 
 MAX_WAITS: Final = 1_000_000
@@ -42,15 +43,5 @@ def sample(policy: Policy, retry: int, count: int, *, seed: int = 1, phase: Phas
     if count * (retry if remembers else 1) > MAX_DRAWS:
         raise refused("n", count, f"at most {MAX_DRAWS // retry}: {retry} waits of each job are drawn")
     free = dataclasses.replace(policy, deadline_ms=None)
-    start = 1 if remembers else retry
-    return [_drawn(free, start, retry, seed, job, phase) for job in range(count)]
-
-
-def _drawn(policy: Policy, start: int, retry: int, seed: int, job: int, phase: PhaseKind) -> int:
-    previous = None
-    wait_ms = 0
-    for number in range(start, retry + 1):
-        wait = next_wait(policy, number, LabDraws.of(seed, job, number, phase), previous=previous)
-        assert isinstance(wait, Wait)
-        previous, wait_ms = Previous(wait.carry), wait.wait_ms
-    return wait_ms
+    retries = range(1 if remembers else retry, retry + 1)
+    return [[*decided(free, job, retries, seed, phase)][-1] for job in range(count)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from anew.backoff import Exhausted, Policy, Previous, next_wait
@@ -37,18 +38,23 @@ def places(ordered: Wave, values: Sequence[int]) -> list[int]:
     return found
 
 
-def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind = "seq") -> tuple[int, ...]:
-    """Give when one job of a herd retries if every retry fails and runs take no time: the engine's own decisions."""
+def decided(
+    policy: Policy, job: int, retries: Iterable[int], seed: int, phase: PhaseKind = "seq"
+) -> Iterator[int]:
+    """Give the waits of one job of a herd if every retry fails and runs take no time: the engine's own decisions."""
     now, carry = 0, None
-    found = []
-    for retry in range(1, retries + 1):
+    for retry in retries:
         draws = LabDraws.of(seed, job, retry, phase)
         wait = next_wait(policy, retry, draws, previous=Previous(carry), elapsed_ms=now)
         if isinstance(wait, Exhausted):
-            break
+            return
         now, carry = now + wait.wait_ms, wait.carry
-        found.append(now)
-    return tuple(found)
+        yield wait.wait_ms
+
+
+def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind = "seq") -> tuple[int, ...]:
+    """Give when that job retries, after its first failure."""
+    return tuple(accumulate(decided(policy, job, range(1, retries + 1), seed, phase)))
 
 
 def waves(policy: Policy, jobs: int, retries: int, seed: int, phase: PhaseKind = "seq") -> list[Wave]:
