@@ -58,12 +58,11 @@ class Comparison(msgspec.Struct, frozen=True):
     def table(self) -> list[list[str]]:
         """Give the figures for people: a column for each policy, the heading first."""
         outage = format_duration(self.scenario.outage_ms)
-        rows = [
-            [name.format(outage=outage), *(write(side) for side in self.sides)]
-            for name, write, is_told in _ROWS
-            if any(is_told(side) for side in self.sides)
+        rows = [(name.format(outage=outage), [write(side) for side in self.sides]) for name, write in _ROWS]
+        told = [
+            [name, *(cell or _NONE.get(name, "-") for cell in cells)] for name, cells in rows if any(cells)
         ]
-        return [["", *(side.label for side in self.sides)], *rows]
+        return [["", *(side.label for side in self.sides)], *told]
 
     def picture(self) -> Picture:
         """Give the load that each policy makes, one below the other."""
@@ -131,8 +130,8 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
         label=label,
         policy=policy.to_json(),
         limit=policy.retries,
-        first_wait=None if first is None else _told(*first[1:4]),
-        window=None if whole is None else WindowEnds(whole.earliest_ms, whole.latest_ms),
+        first_wait=_told(first, "earliest_ms", "nominal_ms", "latest_ms"),
+        window=_told(whole, "earliest_ms", "latest_ms"),
         outlives=outlives(policy, scenario.outage_ms),
         calls_a_job=outcome.herd_calls / outcome.jobs,
         spread=_spread(policy, scenario) if measured else None,
@@ -140,10 +139,10 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
     )
 
 
-def _told(nominal: int | None, earliest: int | None, latest: int | None) -> FirstWait | None:
-    if earliest is None or nominal is None or latest is None:
-        return None
-    return FirstWait(earliest, nominal, latest)
+def _told(found: Any, *names: str) -> dict[str, int] | None:
+    """Give some fields by their names; None where there are none, or a custom function decides."""
+    told = {name: ms for name in names if (ms := getattr(found, name, None)) is not None}
+    return told or None
 
 
 def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
@@ -181,21 +180,6 @@ class Spread(msgspec.Struct, frozen=True, gc=False):
     """Standard deviation of a wait as a share of its mean, averaged over the retries from the second on."""
 
 
-class FirstWait(msgspec.Struct, frozen=True, gc=False):
-    """The bounds of the first wait and the curve's own."""
-
-    earliest_ms: int
-    nominal_ms: int
-    latest_ms: int
-
-
-class WindowEnds(msgspec.Struct, frozen=True, gc=False):
-    """When the last retry comes after the first failure: the bounds."""
-
-    earliest_ms: int
-    latest_ms: int
-
-
 class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One policy in the comparison. None stands for what is not there or cannot be told."""
 
@@ -203,8 +187,10 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     policy: Any
     """Its JSON form."""
     limit: int | None
-    first_wait: FirstWait | None
-    window: WindowEnds | None
+    first_wait: dict[str, int] | None
+    """``earliest_ms``, ``nominal_ms`` (the curve's own) and ``latest_ms``."""
+    window: dict[str, int] | None
+    """When the last retry comes after the first failure: ``earliest_ms`` and ``latest_ms``."""
     outlives: float | None
     """Share of the jobs, of 1, that have a retry left after the scenario's outage."""
     calls_a_job: float
@@ -218,22 +204,32 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _first(side: Side) -> str:
-    wait = side.first_wait
-    if wait is None:
+    if side.first_wait is None:
         return "-"
-    between = format_range(wait.earliest_ms, wait.latest_ms)
-    return format_duration(wait.nominal_ms) + ("" if wait.earliest_ms == wait.latest_ms else f" ({between})")
+    earliest, nominal, latest = side.first_wait.values()
+    return format_duration(nominal) + ("" if earliest == latest else f" ({format_range(earliest, latest)})")
 
 
 def _window(side: Side) -> str:
     if side.window is not None:
-        return format_range(side.window.earliest_ms, side.window.latest_ms)
+        return format_range(*side.window.values())
     return "no end" if side.limit is None else "-"
 
 
-def _percent(share: float | None) -> str:
+def _percent(share: float) -> str:
     """Write a share as a figure of a table: always to the tenth, so that columns compare, where `format_share` speaks."""
-    return "-" if share is None else f"{share * 100:.1f} %"
+    return f"{share * 100:.1f} %"
+
+
+def _silent(silence: Silence) -> str:
+    unit = silence.unit if silence.unit_ms >= SECOND_MS else f"{silence.unit_ms} ms"
+    return f"{_percent(silence.share)} of {unit}"
+
+
+def _outlive(side: Side) -> str:
+    if side.outcome.peak_second_after is None:
+        return ""  # without an outage there is nothing to outlive
+    return "-" if side.outlives is None else _percent(side.outlives)
 
 
 def _took(side: Side, which: str) -> str:
@@ -241,61 +237,37 @@ def _took(side: Side, which: str) -> str:
     return "-" if times is None else format_duration_about(getattr(times, which))
 
 
-def _count(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
+def _of(part: Any, write: Callable[[Any], str], missing: str = "") -> str:
+    return missing if part is None else write(part)
 
 
-def _silent(silence: Silence | None) -> str:
-    if silence is None:
-        return "-"
-    unit = silence.unit if silence.unit_ms >= SECOND_MS else f"{silence.unit_ms} ms"
-    return f"{_percent(silence.share)} of {unit}"
-
-
-def _of(part: Any, write: Callable[[Any], str]) -> str:
-    return "-" if part is None else write(part)
-
-
-def _always(side: Side) -> bool:
-    return True
-
-
-def _has_outage(side: Side) -> bool:
-    return side.outcome.peak_second_after is not None
-
-
-def _has_queue(side: Side) -> bool:
-    return side.outcome.downstream is not None
-
-
-def _has_spread(side: Side) -> bool:
-    return side.spread is not None
-
-
-_ROWS: Final[tuple[tuple[str, Callable[[Side], str], Callable[[Side], bool]], ...]] = (
-    ("retries", lambda side: "no end" if side.limit is None else f"{side.limit:,}", _always),
-    ("first wait", _first, _always),
-    ("window", _window, _always),
-    ("outlive {outage}", lambda side: _percent(side.outlives), _has_outage),
-    ("succeeded", lambda side: f"{side.outcome.succeeded:,}", _always),
-    ("dead", lambda side: f"{side.outcome.dead:,}", _always),
-    ("still waiting", lambda side: f"{side.outcome.waiting:,}", lambda side: side.outcome.waiting > 0),
-    ("middle success after", lambda side: _took(side, "p50"), _always),
-    ("last success after", lambda side: _took(side, "max"), _always),
-    ("calls a job", lambda side: f"{side.calls_a_job:.2f}", _always),
-    ("calls wasted", lambda side: f"{side.outcome.wasted:,}", _always),
-    ("peak second", lambda side: f"{side.outcome.peak_second:,}", _always),
-    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}", _always),
+_ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
+    ("retries", lambda side: _of(side.limit, "{:,}".format, "no end")),
+    ("first wait", _first),
+    ("window", _window),
+    ("outlive {outage}", _outlive),
+    ("succeeded", lambda side: f"{side.outcome.succeeded:,}"),
+    ("dead", lambda side: f"{side.outcome.dead:,}"),
+    ("still waiting", lambda side: f"{side.outcome.waiting:,}" if side.outcome.waiting else ""),
+    ("middle success after", lambda side: _took(side, "p50")),
+    ("last success after", lambda side: _took(side, "max")),
+    ("calls a job", lambda side: f"{side.calls_a_job:.2f}"),
+    ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
+    ("peak second", lambda side: f"{side.outcome.peak_second:,}"),
+    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
     # What meets the service when it returns, which the peaks of the whole herd do not tell.
-    ("peak second after outage", lambda side: _count(side.outcome.peak_second_after), _has_outage),
-    ("peak minute after outage", lambda side: _count(side.outcome.peak_minute_after), _has_outage),
-    ("first minute after outage", lambda side: _count(side.outcome.first_minute_after), _has_outage),
-    ("silent", lambda side: _silent(side.outcome.silence), _always),
+    ("peak second after outage", lambda side: _of(side.outcome.peak_second_after, "{:,}".format)),
+    ("peak minute after outage", lambda side: _of(side.outcome.peak_minute_after, "{:,}".format)),
+    ("first minute after outage", lambda side: _of(side.outcome.first_minute_after, "{:,}".format)),
+    ("silent", lambda side: _of(side.outcome.silence, _silent, "-")),
     # What a limited downstream goes through: calls that wait there, and work whose callers had given up.
-    ("longest queue", lambda side: _of(side.outcome.downstream, lambda found: f"{found.most_backlog:,}"), _has_queue),
-    ("calls abandoned", lambda side: _of(side.outcome.downstream, lambda found: f"{sum(found.abandoned):,}"), _has_queue),
-    ("load error (cv16)", lambda side: _of(side.spread, lambda spread: f"{spread.cv:.3f}"), _has_spread),
-    ("peak (pk16)", lambda side: _of(side.spread, lambda spread: f"{spread.peak:.2f}"), _has_spread),
-    ("sd of a wait", lambda side: _of(side.spread, lambda spread: _percent(spread.deviation)), _has_spread),
+    ("longest queue", lambda side: _of(side.outcome.downstream, lambda found: f"{found.most_backlog:,}")),
+    ("calls abandoned", lambda side: _of(side.outcome.downstream, lambda found: f"{sum(found.abandoned):,}")),
+    ("load error (cv16)", lambda side: _of(side.spread, lambda spread: f"{spread.cv:.3f}")),
+    ("peak (pk16)", lambda side: _of(side.spread, lambda spread: f"{spread.peak:.2f}")),
+    ("sd of a wait", lambda side: _of(side.spread, lambda spread: _percent(spread.deviation))),
 )  # fmt: skip
-"""Each figure: its name, how it is written, and of which policy it can be told; a row stands where it can of any."""
+"""Each figure: its name, and how it is written, "" of a policy of which it cannot be told; a row stands where it can of any."""
+
+_NONE: Final = {"still waiting": "0"}
+"""What stands for such a policy in such a row; else a dash."""

@@ -10,7 +10,7 @@ import pytest
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab.charts.pictures import Load
-from anew.lab.compare import Comparison, FirstWait, WindowEnds, compare
+from anew.lab.compare import Comparison, compare
 from anew.lab.named import Named
 from anew.lab.rhythm import Silence
 from anew.lab.simulation.scenario import Scenario
@@ -37,9 +37,9 @@ def test_figures_by_hand(two: Comparison) -> None:
     # From 1 to 12 min there are 661 seconds, of which twelve have calls; from 5 to 15 min 601, of which three.
     assert one.outcome.silence == Silence(1_000, 1 - 12 / 661)
     assert five.outcome.silence == Silence(1_000, 1 - 3 / 601)
-    assert one.window == WindowEnds(20 * MINUTE_MS, 20 * MINUTE_MS)
-    assert five.window == WindowEnds(100 * MINUTE_MS, 100 * MINUTE_MS)
-    assert five.first_wait == FirstWait(5 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS)
+    assert one.window == {"earliest_ms": 20 * MINUTE_MS, "latest_ms": 20 * MINUTE_MS}
+    assert five.window == {"earliest_ms": 100 * MINUTE_MS, "latest_ms": 100 * MINUTE_MS}
+    assert five.first_wait == dict.fromkeys(("earliest_ms", "nominal_ms", "latest_ms"), 5 * MINUTE_MS)
     # At 12 min all ten of the first meet the service, at 15 min all of the other, which is not in the first minute.
     after = [
         (side.outcome.peak_second_after, side.outcome.peak_minute_after, side.outcome.first_minute_after)
