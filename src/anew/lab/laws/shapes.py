@@ -34,16 +34,7 @@ GAUSS_8: Final = tuple(
 
 
 class Law:
-    """What is known of a number of milliseconds beforehand.
-
-    Args:
-        earliest_ms: The lowest value.
-        latest_ms: The highest value.
-        mean_ms: The expected value.
-        sd_ms: The standard deviation.
-    """
-
-    __slots__ = ("earliest_ms", "latest_ms", "mean_ms", "sd_ms")
+    """What is known of a number of milliseconds beforehand: its lowest and highest value, mean and standard deviation."""
 
     earliest_ms: int
     latest_ms: int
@@ -111,6 +102,11 @@ class Piece(NamedTuple):
     def top(self) -> float:
         """Give the highest value, or the least upper bound."""
         return self.low + (self.faces - 1) * self.step if self.faces else self.high
+
+    @property
+    def last(self) -> int:
+        """Give the highest value cut to whole milliseconds."""
+        return math.floor(self.top) if self.faces else max(math.floor(self.low), math.ceil(self.high) - 1)
 
     def highest_upto(self, ms: int) -> float:
         """Give the highest value that is at most so many milliseconds once it is cut to whole ones; the lowest is."""
@@ -182,12 +178,10 @@ def _uniform(low: float, high: float) -> tuple[float, float]:
 class Mixture(Law):
     """A law of a few pieces, exact: none, windows, dice, steps, redraws, and what a clamp piles up at the ends."""
 
-    __slots__ = ("pieces",)
-
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self.pieces = tuple(pieces)
         self.earliest_ms = math.floor(min(piece.low for piece in self.pieces))
-        self.latest_ms = max(_last(piece) for piece in self.pieces)
+        self.latest_ms = max(piece.last for piece in self.pieces)
         self.mean_ms, self.sd_ms = mixed((piece.weight, *piece.moments()) for piece in self.pieces)
 
     def below(self, ms: float) -> float:
@@ -206,11 +200,6 @@ class Mixture(Law):
         return min(max(math.ceil(low + share * (high - low)) - 1, self.earliest_ms), self.latest_ms)
 
 
-def _last(piece: Piece) -> int:
-    top = piece.top
-    return math.floor(top) if piece.faces else max(math.floor(piece.low), math.ceil(top) - 1)
-
-
 # ---- the law of ``even``: a wait that slides along a curve with one number, exact
 
 
@@ -226,12 +215,12 @@ class Slide(Law):
         ceil: No value is higher.
     """
 
-    __slots__ = ("_a", "_b", "_c", "_dither")
-
     def __init__(self, a: float, b: float, c: float, *, dither: float, floor: float, ceil: float) -> None:
         self._a, self._b, self._c, self._dither = a, b, c, dither
         shakes = [(1 + dither * (x - 0.5), weight) for x, weight in GAUSS_8] if dither else [(1.0, 1.0)]
-        low, high = self._range()
+        turn = -b / (2 * c) if c else 0.0
+        values = [self.at(p) for p in (0.0, 1.0, min(max(turn, 0.0), 1.0))]
+        low, high = min(values) * (1 - dither / 2), max(values) * (1 + dither / 2)
         self.earliest_ms = math.floor(min(max(low, floor), ceil))
         self.latest_ms = math.floor(min(max(high, floor), ceil))
         parts = [
@@ -241,16 +230,11 @@ class Slide(Law):
         ]
         self.mean_ms, self.sd_ms = mixed(parts)
         if self.latest_ms - self.earliest_ms < FEW:
-            self._count()
+            shares = pairwise([0.0, *map(self.cdf, range(self.earliest_ms, self.latest_ms + 1))])
+            each = enumerate(shares, self.earliest_ms)
+            self.mean_ms, self.sd_ms = mixed((share - before, ms, 0.0) for ms, (before, share) in each)
         else:
             self.mean_ms -= 0.5 * (1 - self.below(floor) - (1 - self.below(ceil)))
-
-    def _count(self) -> None:
-        shares = [self.cdf(ms) for ms in range(self.earliest_ms, self.latest_ms + 1)]
-        each = [share - before for share, before in zip(shares, [0.0, *shares], strict=False)]
-        self.mean_ms, self.sd_ms = mixed(
-            (share, float(self.earliest_ms + index), 0.0) for index, share in enumerate(each)
-        )
 
     def at(self, p: float) -> float:
         """Give the value, unshaken, at p."""
@@ -262,11 +246,6 @@ class Slide(Law):
             return super().percentile(percent)
         value = self.at(min(max(percent / 100, 0.0), 1.0))
         return min(max(math.ceil(value) - 1, self.earliest_ms), self.latest_ms)
-
-    def _range(self) -> tuple[float, float]:
-        turn = -self._b / (2 * self._c) if self._c else 0.0
-        values = [self.at(p) for p in (0.0, 1.0, min(max(turn, 0.0), 1.0))]
-        return min(values) * (1 - self._dither / 2), max(values) * (1 + self._dither / 2)
 
     def below(self, ms: float) -> float:
         """Give the share of values below ``ms``."""
@@ -313,8 +292,6 @@ class Drawn(Law):
     Args:
         values: In order, in whole milliseconds; a list or an array, not empty.
     """
-
-    __slots__ = ("_values",)
 
     def __init__(self, values: Wave) -> None:
         self._values = values

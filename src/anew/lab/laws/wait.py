@@ -21,15 +21,14 @@ def law(policy: Policy, retry: int) -> Law | None:
     Returns:
         The law; None where a custom function decides, or where the wait depends on the one before.
     """
-    return next(laws(policy, retry, first=retry))
+    return _known(policy, retry, {})
 
 
-def laws(policy: Policy, retries: int, *, first: int = 1) -> Iterator[Law | None]:
-    """Give the laws of the waits before retries ``first`` to ``retries``, the policy's own limit left aside; see `law`."""
-    # Beyond a cap all waits have the same law.
+def laws(policy: Policy, retries: int) -> Iterator[Law | None]:
+    """Give the laws of the waits before the first retries, the policy's own limit left aside; see `law`."""
     known: dict[tuple[float, ...], Law] = {}
-    for retry in range(first, retries + 1):
-        yield None if asks_custom(policy, retry) else _one(policy, retry, known)
+    for retry in range(1, retries + 1):
+        yield _known(policy, retry, known)
 
 
 def phase_starts(policy: Policy) -> Iterator[int]:
@@ -84,26 +83,26 @@ def slide_of(policy: Policy, retry: int) -> tuple[float, float, float]:
     return u + start * (v + start * w), spread * (v + 2 * start * w), spread * spread * w
 
 
-def _one(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law | None:
-    pieces = pieces_of(policy, retry)
+def _known(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law | None:
+    """Give the law of a wait, one of those already known if it is the same: beyond a cap all are."""
+    if asks_custom(policy, retry):
+        return None
+    jitter, pieces = policy.jitter, pieces_of(policy, retry)
     if pieces is not None:
         key = tuple(number for piece in pieces for number in piece)
         if key not in known:
             known[key] = Mixture(pieces)
         return known[key]
-    if not isinstance(policy.jitter, Even):
+    if not isinstance(jitter, Even):
         return None
-    key = slide_of(policy, retry)
+    a, b, c = key = slide_of(policy, retry)
     if key not in known:
-        known[key] = _slid(policy, *key, dither=policy.jitter.dither)
+        floor, ceil, dither = policy.floor_ms, policy.highest_ms, jitter.dither
+        if b or c or not dither:
+            known[key] = Slide(a, b, c, dither=dither, floor=floor, ceil=ceil)
+        else:
+            known[key] = Mixture(Piece(1.0, a * (1 - dither / 2), a * (1 + dither / 2)).held(floor, ceil))
     return known[key]
-
-
-def _slid(policy: Policy, a: float, b: float, c: float, *, dither: float) -> Law:
-    floor, ceil = policy.floor_ms, policy.highest_ms
-    if b or c or not dither:
-        return Slide(a, b, c, dither=dither, floor=floor, ceil=ceil)
-    return Mixture(Piece(1.0, a * (1 - dither / 2), a * (1 + dither / 2)).held(floor, ceil))
 
 
 def windowed(jitter: Windowed, low: float, high: float) -> list[Piece]:
