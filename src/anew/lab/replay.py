@@ -9,13 +9,13 @@ read, so the same record gives the same answer whenever one asks.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -114,8 +114,7 @@ class Seen:
             yield history
 
 
-@dataclass(frozen=True, slots=True)
-class _Course:
+class _Course(NamedTuple):
     """How one job fares: when it succeeded, whether it died, its runs, and how many of them nobody can judge."""
 
     success: int | None
@@ -161,7 +160,7 @@ def replay(policy: Policy, histories: Sequence[History], *, seed: int = 1) -> Re
 
     Args:
         policy: The other policy.
-        histories: Jobs that failed at least once; at most `MAX_JOBS`.
+        histories: Jobs that failed at least once; at most 100,000.
         seed: For the jitter's draws.
 
     Raises:
@@ -171,13 +170,13 @@ def replay(policy: Policy, histories: Sequence[History], *, seed: int = 1) -> Re
         raise InvalidInput(
             f"histories: {len(histories)} jobs are too many; expected at most {MAX_JOBS}", field="histories"
         )
-    evidence, end = Evidence(histories), record_end(histories) or 0
+    evidence = Evidence(histories)
     best, worst = list[_Course](), list[_Course]()
     left = MAX_CALLS
     for number, history in enumerate(histories):
-        walk = _Walk(policy, evidence, history, number, seed, end)
+        luck = functools.partial(LabDraws.of, seed, number)
         for courses, hope in ((best, True), (worst, False)):
-            courses.append(walk.course(hope=hope, most=left))
+            courses.append(_course(policy, evidence, history, luck, hope=hope, most=left))
             left -= courses[-1].calls
     retries = sum(course.calls - 1 for course in worst)
     return Replay(
@@ -190,45 +189,48 @@ def replay(policy: Policy, histories: Sequence[History], *, seed: int = 1) -> Re
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """One job from its first recorded failure on."""
+def _course(
+    policy: Policy,
+    evidence: Evidence,
+    history: History,
+    luck: Callable[[int], LabDraws],
+    *,
+    hope: bool,
+    most: int,
+) -> _Course:
+    """Follow one job from its first recorded failure to its end, or beyond the record's.
 
-    policy: Policy
-    evidence: Evidence
-    history: History
-    number: int
-    seed: int
-    end: int
-
-    def course(self, *, hope: bool, most: int) -> _Course:
-        """Follow the job to its end, or beyond the record's, for so many calls at most; `hope`: unknown calls succeed."""
-        failures = self.history.failures
-        run_ms = round(statistics.median(span.ended_at - span.began_at for span in failures))
-        began = failed_at = failures[0].ended_at
-        previous = None
-        calls, unknown = 1, 0
-        while True:
-            draws = LabDraws.of(self.seed, self.number, calls)
-            answer = next_wait(self.policy, calls, draws, previous=previous, elapsed_ms=failed_at - began)
-            if isinstance(answer, Exhausted):
-                return _Course(None, True, calls, unknown)
-            previous = Previous(answer.carry)
-            at = failed_at + answer.wait_ms
-            succeeds = self.evidence.succeeds(self.history, at)
-            if at > self.end and succeeds is None:
-                return _Course(None, False, calls, unknown)
-            calls += 1
-            if calls > most:
-                raise InvalidInput(
-                    f"policy: it makes these jobs call more than {MAX_CALLS:,} times before the record ends; "
-                    "expected longer waits, a limit, or fewer jobs",
-                    field="policy",
-                )
-            unknown += succeeds is None
-            if succeeds or (hope and succeeds is None):
-                return _Course(at, False, calls, unknown)
-            failed_at = at + run_ms
+    Args:
+        luck: From a retry to what its wait may use.
+        hope: Calls of which nobody can tell succeed.
+        most: Calls that are followed.
+    """
+    failures = history.failures
+    run_ms = round(statistics.median(span.ended_at - span.began_at for span in failures))
+    began = failed_at = failures[0].ended_at
+    previous = None
+    calls, unknown = 1, 0
+    while True:
+        elapsed_ms = failed_at - began
+        answer = next_wait(policy, calls, luck(calls), previous=previous, elapsed_ms=elapsed_ms)
+        if isinstance(answer, Exhausted):
+            return _Course(None, True, calls, unknown)
+        previous = Previous(answer.carry)
+        at = failed_at + answer.wait_ms
+        succeeds = evidence.succeeds(history, at)
+        if at > evidence.end_at and succeeds is None:
+            return _Course(None, False, calls, unknown)
+        calls += 1
+        if calls > most:
+            raise InvalidInput(
+                f"policy: it makes these jobs call more than {MAX_CALLS:,} times before the record ends; "
+                "expected longer waits, a limit, or fewer jobs",
+                field="policy",
+            )
+        unknown += succeeds is None
+        if succeeds or (hope and succeeds is None):
+            return _Course(at, False, calls, unknown)
+        failed_at = at + run_ms
 
 
 def _recorded_course(history: History) -> _Course:
@@ -294,12 +296,10 @@ class Evidence:
     Between the two, and where the job never succeeded, the other jobs of its type are asked: if the recorded calls just
     before and just after that instant ended alike, so would this one have; if they differ, or there is none on one side,
     nobody can tell.
-
-    Args:
-        histories: The recorded jobs.
     """
 
-    def __init__(self, histories: Iterable[History]) -> None:
+    def __init__(self, histories: Sequence[History]) -> None:
+        self.end_at = record_end(histories) or 0
         calls: dict[str, list[tuple[int, bool]]] = {}
         for history in histories:
             of_type = calls.setdefault(history.job.type, [])
