@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,52 +34,28 @@ Drawn: TypeAlias = "tuple[Floats, Floats | None]"
 """The waits of many jobs before they are held and cut, and what the jitter remembers of each."""
 
 
+@dataclass(slots=True)
 class HerdChance:
-    """The chance of some jobs of a herd at one retry, by `anew.lab.chance`.
+    """The chance of some jobs of a herd, given by their numbers, at one retry, by `anew.lab.chance`."""
 
-    Args:
-        seed: The seed.
-        jobs: The jobs' numbers.
-        retry: The retry, the same for all.
-        phases: The jobs' numbers for life, where they are known already.
-        kind: Where phases come from.
-    """
-
-    def __init__(
-        self,
-        seed: int,
-        jobs: NDArray[np.uint64],
-        retry: int,
-        *,
-        phases: Floats | None = None,
-        kind: chance.PhaseKind = "seq",
-    ) -> None:
-        self._seed = seed
-        self._jobs = jobs
-        self._retry = retry
-        self._phases = phases
-        self._kind = kind
-
-    def __len__(self) -> int:
-        """Give the number of jobs."""
-        return len(self._jobs)
+    seed: int
+    jobs: NDArray[np.uint64]
+    retry: int
+    phases: Floats | None = None
+    """The jobs' numbers for life, where they are known already."""
+    kind: chance.PhaseKind = "seq"
 
     def fresh(self) -> Floats:
         """Give a fresh number for each job: no jitter needs a second one."""
-        return self._stream(chance.WAIT)
+        return chance.numbers(self.seed, chance.WAIT, self.jobs, self.retry)
 
     def hashed(self) -> Floats:
         """Give the number of each job and this retry."""
-        return self._stream(chance.HASH)
+        return chance.numbers(self.seed, chance.HASH, self.jobs, self.retry)
 
     def lifelong(self) -> Floats:
         """Give each job's number for life."""
-        if self._phases is None:
-            self._phases = chance.phases(self._kind, self._seed, self._jobs)
-        return self._phases
-
-    def _stream(self, stream: int) -> Floats:
-        return chance.numbers(self._seed, stream, self._jobs, self._retry)
+        return chance.phases(self.kind, self.seed, self.jobs) if self.phases is None else self.phases
 
 
 class Waits:
@@ -91,7 +68,7 @@ class Waits:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._forms: dict[int, Form] = {}
+        self._form = functools.cache(functools.partial(_form, policy))
 
     def one(self, retry: int, luck: HerdChance, carry: Floats | None = None) -> tuple[Millis, Floats | None]:
         """Give the wait before one retry for many jobs.
@@ -104,9 +81,7 @@ class Waits:
         Returns:
             Whole milliseconds in [0, 365 d], one per job, and what the next retry's call needs.
         """
-        if retry not in self._forms:
-            self._forms[retry] = _form(self.policy, retry)
-        wait, carry = self._forms[retry](luck, carry)
+        wait, carry = self._form(retry)(luck, carry)
         # Clamp, then round down to whole milliseconds, as `next_wait` does.
         low, high = self.policy.floor_ms, self.policy.highest_ms
         np.minimum(wait, float(high), out=wait)
@@ -167,7 +142,7 @@ def _even_row(retry: int, nominal: float, curve: Nominal) -> tuple[float, float,
 
 
 def _all(wait: float, luck: HerdChance, carry: Floats | None) -> Drawn:
-    return np.full(len(luck), float(wait)), None
+    return np.full(len(luck.jobs), float(wait)), None
 
 
 def _window(jitter: Windowed, low: float, high: float, luck: HerdChance, carry: Floats | None) -> Drawn:
@@ -231,7 +206,7 @@ def _even(
 def _decorrelated(
     times: float, nominal: float, first: float, luck: HerdChance, carry: Floats | None
 ) -> Drawn:
-    known = np.full(len(luck), first) if carry is None else carry
+    known = np.full(len(luck.jobs), first) if carry is None else carry
     if not (known.min(initial=1.0) > 0 and known.max(initial=1.0) <= CEILING_MS):
         known = np.where((known > 0) & (known <= CEILING_MS), known, first)
     high = times * known
