@@ -68,13 +68,9 @@ def fit(
     family = _checked(like, window_ms, retries, outlive_ms, share)
     if jitter is not None:
         family = dataclasses.replace(family, jitter=lambda _: jitter, manner=jitter_words(jitter))
-    build: Callable[[int], Fit]
-    if outlive_ms is None:
-        window = window_ms or 0
-        build = functools.partial(with_window, family, window, first_ms, cap_ms)
-    else:
-        window = outlive_ms
-        build = functools.partial(outliving, family, outlive_ms, share, first_ms, cap_ms)
+    propose = with_window if outlive_ms is None else functools.partial(outliving, share)
+    window = (window_ms if outlive_ms is None else outlive_ms) or 0
+    build = functools.partial(propose, family, window, first_ms, cap_ms)
     if retries is None:
         # What no number of retries can mend is refused at once.
         Goal(family, window, first_ms, 1, cap_ms).check_each()
@@ -92,27 +88,26 @@ def _checked(
     family = FAMILIES.get(like)
     if family is None:
         raise refused("like", like, f"one of: {', '.join(FAMILIES)}")
-    if retries is not None and (
-        isinstance(retries, bool) or not isinstance(retries, int) or not 1 <= retries <= MAX_RETRIES
-    ):
+    whole = isinstance(retries, int) and not isinstance(retries, bool) and 1 <= retries <= MAX_RETRIES
+    if retries is not None and not whole:
         raise refused("retries", retries, f"a whole number from 1 to {MAX_RETRIES}")
     if (window_ms is None) is (outlive_ms is None):
         given = "neither is" if window_ms is None else "both are"
-        raise InvalidInput(
-            f"window: {given} given; expected a window, or an outage to outlive", field="window"
-        )
+        message = f"window: {given} given; expected a window, or an outage to outlive"
+        raise InvalidInput(message, field="window")
     if not (isinstance(share, int | float) and 0 < share <= 1):
         raise refused("share", share, "a number above 0 and at most 1")
     if share < 1 and outlive_ms is None:
-        raise InvalidInput(
-            f"share: {share:g} is given without an outage; expected an outage to outlive beside it",
-            field="share",
-        )
-    if outlive_ms is not None and not 1 <= outlive_ms <= MAX_DURATION_MS:
-        raise refused(
-            "outlive", outlive_ms, f"a duration from 1 ms to {format_duration_short(MAX_DURATION_MS)}"
-        )
+        message = f"share: {share:g} is given without an outage; expected an outage to outlive beside it"
+        raise InvalidInput(message, field="share")
+    if outlive_ms is not None:
+        _check_duration("outlive", outlive_ms, MAX_DURATION_MS)
     return family
+
+
+def _check_duration(name: str, ms: int, most: int) -> None:
+    if not 1 <= ms <= most:
+        raise refused(name, ms, f"a duration from 1 ms to {format_duration_short(most)}")
 
 
 def _fewest(build: Callable[[int], Fit], family: Family, window_ms: int, first_ms: int) -> Fit:
@@ -134,10 +129,8 @@ def _fewest(build: Callable[[int], Fit], family: Family, window_ms: int, first_m
             low = middle
         else:
             high, good = middle, found
-    return _said(
-        good,
-        "the fewest with which no wait is longer than a quarter of the window or four times the one before",
-    )
+    why = "the fewest with which no wait is longer than a quarter of the window or four times the one before"
+    return _said(good, why)
 
 
 def _first_of(build: Callable[[int], Fit], retries: int) -> Fit:
@@ -163,9 +156,8 @@ def _kept(build: Callable[[int], Fit], retries: int) -> Fit | None:
 
 def _said(found: Fit, why: str) -> Fit:
     family_words, *rest = found.how
-    return msgspec.structs.replace(
-        found, how=(family_words, f"{counted(found.policy.retries or 0)}: {why}", *rest)
-    )
+    words = f"{counted(found.policy.retries or 0)}: {why}"
+    return msgspec.structs.replace(found, how=(family_words, words, *rest))
 
 
 # ---- a proposal with so many retries: that has a window, or that is the shortest to outlive an outage
@@ -201,9 +193,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """Give all of it, the policy in its JSON form."""
-        return {name: getattr(self, name) for name in self.__struct_fields__} | {
-            "policy": self.policy.to_json()
-        }
+        return msgspec.structs.asdict(self) | {"policy": self.policy.to_json()}
 
 
 def with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | None, retries: int) -> Fit:
@@ -242,13 +232,13 @@ def with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | Non
 
 
 def outliving(
-    family: Family, outlive_ms: int, share: float, first_ms: int, cap_ms: int | None, retries: int
+    share: float, family: Family, outlive_ms: int, first_ms: int, cap_ms: int | None, retries: int
 ) -> Fit:
     """Propose the policy with the shortest window that ends at an outage's end or after it, for a share of the jobs.
 
     What the jitter takes off is about the same share of all windows, so that a few steps lead there.
     """
-    least = retries * first_ms
+    asked, least = format_duration_short(outlive_ms), retries * first_ms
     window_ms, best = max(outlive_ms, least), None
     for _ in range(_ROUNDS):
         try:
@@ -260,26 +250,25 @@ def outliving(
             raise InvalidInput(f"outlive: {text}", field="outlive", value=outlive_ms) from None
         end_ms = _reached(found, share)
         if end_ms * _HARDLY < found.window_ms:
-            raise refused(
-                "outlive",
-                format_duration_short(outlive_ms),
-                f"an outage for a share of the jobs, such as 99 %: with this jitter {'some' if share == 1 else 'that many'} "
-                f"may make their last retry {format_duration(end_ms)} after the first failure",
+            many, end = "some" if share == 1 else "that many", format_duration(end_ms)
+            expected = (
+                f"an outage for a share of the jobs, such as 99 %: with this jitter {many} may make their last retry "
+                f"{end} after the first failure"
             )
+            raise refused("outlive", asked, expected)
         if end_ms >= outlive_ms:
             best = found if best is None or found.window_ms < best.window_ms else best
             if window_ms == least or end_ms <= outlive_ms * _NEAR:
                 break
         window_ms = max(math.ceil(window_ms * outlive_ms / max(end_ms, 1) * _MARGIN), least)
     if best is None:
-        raise refused(
-            "outlive",
-            format_duration_short(outlive_ms),
+        expected = (
             f"an outage that {counted(retries)} from {format_duration(first_ms)} on can outlive: fewer or more retries, "
-            "another first wait or another family",
+            "another first wait or another family"
         )
-    asked, takes = format_duration_short(outlive_ms), format_duration(best.window_ms)
+        raise refused("outlive", asked, expected)
     who = "every job" if share == 1 else f"{100 * share:g} % of the jobs"
+    takes = format_duration(best.window_ms)
     words = f"an outage of {asked}, which {who} shall outlive, takes a window of {takes}"
     # How far that is from what the search asked for is nobody's concern.
     family_words, *equations, _, spread = best.how
@@ -375,25 +364,16 @@ class Goal:
 
     def check_each(self) -> None:
         """Refuse what no policy can do with any number of retries."""
-        for name, ms, most in (
-            ("first", self.first_ms, CEILING_MS),
-            ("window", self.window_ms, MAX_DURATION_MS),
-        ):
-            if not 1 <= ms <= most:
-                raise refused(name, ms, f"a duration from 1 ms to {format_duration_short(most)}")
-        if self.cap_ms is not None and not 1 <= self.cap_ms <= CEILING_MS:
-            raise refused("cap", self.cap_ms, f"a duration from 1 ms to {format_duration_short(CEILING_MS)}")
+        _check_duration("first", self.first_ms, CEILING_MS)
+        _check_duration("window", self.window_ms, MAX_DURATION_MS)
+        if self.cap_ms is not None:
+            _check_duration("cap", self.cap_ms, CEILING_MS)
         highest = self._highest()
         if highest < self.first_ms:
-            detuned = (
-                ""
-                if highest == self.cap_ms
-                else f" (even stays 1/18 below it, at {format_duration(highest)})"
-            )
-            cap = format_duration_short(self.cap_ms or 0)
-            raise refused(
-                "cap", cap, f"at least the first wait, which is {format_duration(self.first_ms)}{detuned}"
-            )
+            expected = f"at least the first wait, which is {format_duration(self.first_ms)}"
+            if highest != self.cap_ms:
+                expected += f" (even stays 1/18 below it, at {format_duration(highest)})"
+            raise refused("cap", format_duration_short(self.cap_ms or 0), expected)
 
     def check(self) -> None:
         """Refuse what no policy can do."""
@@ -401,21 +381,16 @@ class Goal:
         first, highest = format_duration(self.first_ms), self._highest()
         least, most = self.retries * self.first_ms, self.first_ms + (self.retries - 1) * highest
         if self.window_ms < least * (1 - TOLERANCE):
-            raise _unreachable(
-                self.window_ms,
-                f"{counted(self.retries)} of at least {first} {'takes' if self.retries == 1 else 'take'} {format_duration(least)}",
-                "a longer window, fewer retries or a shorter first wait",
-            )
+            take = "takes" if self.retries == 1 else "take"
+            why = f"{counted(self.retries)} of at least {first} {take} {format_duration(least)}"
+            raise self._unreachable(why, "a longer window, fewer retries or a shorter first wait")
         if self.window_ms > most * (1 + TOLERANCE):
-            rest = self.retries - 1
-            raise _unreachable(
-                self.window_ms,
-                f"a wait of {first} and {rest} of at most {format_duration(highest)} take {format_duration(most)}"
-                if rest
-                else f"1 retry comes after {first}",
-                "a shorter window, more retries"
-                + (" or a higher cap" if rest else " or a longer first wait"),
-            )
+            why, other = f"1 retry comes after {first}", "a longer first wait"
+            if rest := self.retries - 1:
+                take = format_duration(most)
+                why = f"a wait of {first} and {rest} of at most {format_duration(highest)} take {take}"
+                other = "a higher cap"
+            raise self._unreachable(why, f"a shorter window, more retries or {other}")
 
     def policy(self, curve: dict[str, Any]) -> Policy:
         """Build the policy with a curve of the family."""
@@ -442,12 +417,16 @@ class Goal:
 
     def beyond(self, window_ms: int) -> InvalidInput:
         """Build the error about a window that the family does not have."""
-        return _unreachable(
-            self.window_ms,
-            f"{self.family.name} comes no closer than {format_duration(window_ms)} with {counted(self.retries)} "
-            f"from {format_duration(self.first_ms)} on",
-            "another window or another family",
+        closest, first = format_duration(window_ms), format_duration(self.first_ms)
+        why = (
+            f"{self.family.name} comes no closer than {closest} with {counted(self.retries)} from {first} on"
         )
+        return self._unreachable(why, "another window or another family")
+
+    def _unreachable(self, why: str, expected: str) -> InvalidInput:
+        asked = format_duration(self.window_ms)
+        message = f"window: a window of {asked} cannot be reached: {why}; expected {expected}"
+        return InvalidInput(message, field="window", value=self.window_ms)
 
     def _highest(self) -> int:
         highest = self.policy({"constant": self.first_ms}).effective_cap_ms
@@ -455,19 +434,26 @@ class Goal:
 
     def _solve(self, step: Step) -> float:
         """Find where the window is crossed, rounded as far as the window allows."""
-        ends, whole = (step.low, step.high), step.whole
-        close = functools.partial(self._close, step)
+        ends = step.low, step.high
         for ends in _brackets(functools.partial(self._at, step), self.window_ms, step):
-            found = _roundest(ends, whole, close)
+            found = self._roundest(step, ends)
             if found is not None:
                 return found
         value = min(ends, key=lambda end: abs(self._at(step, end) - self.window_ms))
-        found = _roundest((value, value), whole, close)
+        found = self._roundest(step, (value, value))
         return value if found is None else found
 
-    def _close(self, step: Step, value: float) -> bool:
-        fits = step.low <= value <= step.high
-        return fits and abs(self._at(step, value) - self.window_ms) <= _ROUND * self.window_ms
+    def _roundest(self, step: Step, ends: tuple[float, float]) -> float | None:
+        """Give the number with the fewest digits that is close enough, once all between the ends is rounded to it."""
+        for digits in range(1, _DIGITS + 1):
+            low, high = (f"{end:.{digits}g}" for end in ends)
+            if low != high:
+                return None
+            value = float(low)
+            fits = step.low <= value <= step.high and (not step.whole or value.is_integer())
+            if fits and abs(self._at(step, value) - self.window_ms) <= _ROUND * self.window_ms:
+                return value
+        return None
 
 
 def nominal_window(policy: Policy) -> int:
@@ -514,21 +500,3 @@ def _between(low: float, high: float, share: float, *, whole: bool) -> float:
     least = max(low, 1.0)
     value = least * (high / least) ** share if high > _WIDE * least else low + (high - low) * share
     return float(math.floor(value)) if whole else value
-
-
-def _roundest(ends: tuple[float, float], whole: bool, close: Callable[[float], bool]) -> float | None:
-    """Give the number with the fewest digits that is close enough, once all between the ends is rounded to it."""
-    for digits in range(1, _DIGITS + 1):
-        low, high = (f"{end:.{digits}g}" for end in ends)
-        if low != high:
-            return None
-        rounded = float(low)
-        if (not whole or rounded == round(rounded)) and close(rounded):
-            return rounded
-    return None
-
-
-def _unreachable(window_ms: int, why: str, expected: str) -> InvalidInput:
-    asked = format_duration(window_ms)
-    message = f"window: a window of {asked} cannot be reached: {why}; expected {expected}"
-    return InvalidInput(message, field="window", value=window_ms)
