@@ -86,17 +86,16 @@ class Bins:
     """
 
     def __init__(self, clock: Clock, herd: Millis, window: tuple[int, int], each: int) -> None:
-        self._first, self._end = window
-        self._each = each
+        self._window, self._each = window, each
         counts = self._counts(clock.gaps(herd), 0, len(herd)) / herd.shape[1]
         # Over exactly one gap: half a gap before to half a gap after a bin's start.
         average = np.convolve(counts, np.full(each, 1 / each), "same")
-        self.trend: Floats = average[self._first * each : self._end * each]
+        self.trend: Floats = average[window[0] * each : window[1] * each]
         """Expected retries per bin and job."""
 
     def counts(self, gaps: Floats) -> Floats:
         """Count a herd's retries, given in operational time."""
-        return self._counts(gaps, self._first, self._end)
+        return self._counts(gaps, *self._window)
 
     def _counts(self, gaps: Floats, first: int, end: int) -> Floats:
         places = np.floor((gaps.ravel() - first) * self._each).astype(np.int64)

@@ -41,7 +41,6 @@ PERCENTS: Final = (5.0, 50.0, 95.0)
 
 MAX_PERCENTS: Final = 20
 
-
 OUTLIVED: Final = (99.0, 50.0, 1.0)
 """Percents of the jobs: which outages so many outlive is told."""
 
@@ -61,15 +60,9 @@ _RANGES: Final = (
 class Forecast(msgspec.Struct, frozen=True, gc=False):
     """One retry as far as it can be told beforehand; None where a custom function decides.
 
+    Its number and its bounds are those of its `Span`; then come the wait's mean and standard deviation.
+
     Args:
-        retry: 1 = the first.
-        nominal_ms: The curve's wait, held to the cap.
-        earliest_ms: The shortest wait.
-        latest_ms: The least upper bound of the wait; a window's open end is never quite reached.
-        window_earliest_ms: The earliest time of this retry after the first failure, runs taking no time.
-        window_latest_ms: The least upper bound of that time.
-        mean_ms: The expected wait.
-        sd_ms: The standard deviation of the wait.
         percentiles_ms: Percent -> the wait that so many percent of the waits do not exceed.
         share: Where a deadline cuts: how many of the jobs that never succeed make this retry, 0 to 1, drawn; the figures above are
             those of their waits then. None: all of them do.
@@ -127,18 +120,11 @@ class Explanation(msgspec.Struct, frozen=True):
         """When the last retry comes, over all permitted retries; None: never, or it cannot be told."""
         return last_retry(self.policy, self.drawn)
 
-    @property
-    def jittered(self) -> bool:
-        """Tell whether chance has a part in any row."""
-        return any(row.earliest_ms != row.latest_ms for row in self.rows)
-
     def outlives(self) -> list[tuple[int, float | None]]:
         """Give each stated outage with the share of jobs that outlive it; None where it cannot be told."""
         found, endless = self.window, is_endless(self.policy)
-        return [
-            (outage, found.outlives(outage) if found else 1.0 if endless else None)
-            for outage in self.outages_ms
-        ]
+        other = 1.0 if endless else None
+        return [(outage, found.outlives(outage) if found else other) for outage in self.outages_ms]
 
     def to_json(self) -> dict[str, Any]:
         """Give the whole as JSON.
@@ -157,9 +143,8 @@ class Explanation(msgspec.Struct, frozen=True):
             "limit": self.total,
             "retries": [msgspec.to_builtins(row) for row in self.rows],
             "total_runs": self.total_runs,
-            "window": None
-            if found is None
-            else {
+            "window": found
+            and {
                 "earliest_ms": found.earliest_ms,
                 "latest_ms": found.latest_ms,
                 "nearly": found.nearly,
@@ -183,7 +168,7 @@ class Explanation(msgspec.Struct, frozen=True):
         columns = [f"{percent:g}" for percent in (self.percents if percents is None else percents)]
         if percents is None and columns:
             columns = [f"{columns[0]}-{columns[-1]}"]
-        drawn = self.jittered
+        drawn = any(row.earliest_ms != row.latest_ms for row in self.rows)
         law = ["mean", *(f"{column} %" for column in columns)] if drawn else []
         heading = ["retry", "nominal", "earliest", "latest", *law, "from start", "to"]
         return [heading] + [_cells(row, columns if drawn else None) for row in self.rows]
@@ -241,7 +226,12 @@ def explain(
     if retries is not None and not 0 <= retries <= MAX_ROWS:
         expected = f"a whole number from 0 to {MAX_ROWS}, the rows to show"
         raise refused_as(InvalidPolicy, "retries", retries, expected)
-    percents = _percents(percentiles)
+    if len(percentiles) > MAX_PERCENTS:
+        raise refused("percentiles", f"{len(percentiles)} of them", f"at most {MAX_PERCENTS} percentiles")
+    for percent in percentiles:
+        if not 0 <= percent <= 100:
+            raise refused("percentiles", percent, "numbers from 0 to 100")
+    percents = tuple(sorted({float(percent) for percent in percentiles}))
     for outage in outages_ms:
         if outage < 0:
             raise refused("outage", outage, "a length in milliseconds, 0 or more")
@@ -256,15 +246,6 @@ def explain(
         outages_ms=tuple(outages_ms),
         drawn=drawn,
     )
-
-
-def _percents(percentiles: Sequence[float]) -> tuple[float, ...]:
-    if len(percentiles) > MAX_PERCENTS:
-        raise refused("percentiles", f"{len(percentiles)} of them", f"at most {MAX_PERCENTS} percentiles")
-    for percent in percentiles:
-        if not 0 <= percent <= 100:
-            raise refused("percentiles", percent, "numbers from 0 to 100")
-    return tuple(sorted({float(percent) for percent in percentiles}))
 
 
 def _forecasts(
@@ -379,9 +360,8 @@ def _window_words(told: Explanation, found: LastRetry) -> Iterator[str]:
 
 def _outage_words(told: Explanation, found: LastRetry) -> Iterator[str]:
     for outage, share in told.outlives():
-        said = _shared(
-            share, found.error, certain=not found.nearly or outage > (told.policy.deadline_ms or 0)
-        )
+        certain = not found.nearly or outage > (told.policy.deadline_ms or 0)
+        said = _shared(share, found.error, certain=certain)
         yield f"An outage of {format_duration(outage)} from the first failure on: {said}."
     if told.outages_ms or not found.latest_ms:
         return

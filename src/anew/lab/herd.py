@@ -110,16 +110,12 @@ def _checked(policy: Policy, jobs: int, retries: int | None) -> int:
     """Give the number of retries, all arguments being within bounds."""
     count = policy.retries if retries is None else retries
     if count is None:
-        raise InvalidInput(
-            "retries: None, and the policy has no end; expected a number of retries", field="retries"
-        )
+        message = "retries: None, and the policy has no end; expected a number of retries"
+        raise InvalidInput(message, field="retries")
     for name, value, low, high in (("jobs", jobs, 1, 2**40), ("retries", count, 0, _MAX_RETRIES)):
         if not low <= value <= high:
             raise refused(name, value, f"a whole number from {low} to {high}")
     if jobs * count > MAX_INSTANTS:
-        raise InvalidInput(
-            f"jobs: {jobs} jobs with {count} retries are {jobs * count} instants; expected at most {MAX_INSTANTS}",
-            field="jobs",
-            value=jobs,
-        )
+        message = f"jobs: {jobs} jobs with {count} retries are {jobs * count} instants; expected at most {MAX_INSTANTS}"
+        raise InvalidInput(message, field="jobs", value=jobs)
     return count

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import msgspec
 
 from anew.lab.waves import ABSENT, Wave
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 TICK_MS: Final = 100
 """Calls are counted in tenths of a second: ticks, the first from 0 to 99 ms."""
@@ -126,7 +122,7 @@ def _most_within(ordered: Wave, ticks: int) -> int:
         return _plain_most([ms // TICK_MS for ms in ordered], ticks)
     import numpy as np
 
-    def within(begins: NDArray[np.intp]) -> int:
+    def within(begins: Any) -> int:
         behind = (ordered[begins] // TICK_MS + ticks) * TICK_MS
         return int((ordered.searchsorted(behind) - begins).max(initial=0))
 

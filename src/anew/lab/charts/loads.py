@@ -7,15 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from anew.lab.rhythm import SECOND_TICKS, TICK_MS
 from anew.lab.waves import Wave, greatest, places
 from anew.units import SECOND_MS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 COLUMNS: Final = 240
 """Columns across the picture, but for one more where an outage ends."""
@@ -34,9 +30,9 @@ class Seconds:
         fullest: The most calls in any ten tenths of a second in a row that begin in it.
     """
 
-    at: list[int] | NDArray[np.int64]
-    calls: list[int] | NDArray[np.int64]
-    fullest: list[int] | NDArray[np.int64]
+    at: Wave
+    calls: Wave
+    fullest: Wave
 
 
 def seconds(calls: Wave) -> Seconds:
@@ -63,7 +59,7 @@ def seconds(calls: Wave) -> Seconds:
     return Seconds(each[first], found, np.maximum.reduceat(ends - begun, first))
 
 
-def _changes(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+def _changes(ordered: Wave) -> Any:
     """Give the place of each value's first one."""
     import numpy as np
 

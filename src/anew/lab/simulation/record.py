@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from anew.lab.rhythm import even_second, in_order, rhythm
 from anew.lab.simulation.outcome import (
@@ -27,13 +27,7 @@ from anew.lab.simulation.scenario import Scenario
 from anew.lab.waves import Wave, as_wave, greatest, places
 from anew.units import MINUTE_MS
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-def _column() -> array[int]:
-    return array("q")
+_column = functools.partial(array, "q")
 
 
 @dataclass
@@ -84,7 +78,7 @@ class Record:
         most_backlog: The most calls at any time that the downstream had taken in and not yet done.
     """
 
-    made: dict[int, array[int] | NDArray[np.int64]] = field(default_factory=dict)
+    made: dict[int, array[int] | Wave] = field(default_factory=dict)
     good: Counter[int] = field(default_factory=Counter)
     ends: Ends = field(default_factory=Ends)
     fresh_ends: Ends = field(default_factory=Ends)
