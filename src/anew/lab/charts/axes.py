@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from anew.lab.charts.pictures import Band, Dots, Heat, Load, Panel, Picture
+from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Load, Panel, Picture
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_duration
 
 _STEPS_MS: Final = (
@@ -214,10 +214,9 @@ def time_ticks(scale: Scale, most: int, *, exact: bool = False) -> list[Tick]:
 
 def band_scale(band: Band, *, log: bool) -> Scale:
     """Give the axis of a band's waits."""
-    points = [point for line in band.lines for point in line.points]
-    waits = [wait for point in points for wait in (point.earliest_ms, point.latest_ms)]
-    waits_between = [wait for line in band.lines for wait in line.middles_ms]
-    return time_scale([wait for wait in (*waits, *waits_between) if wait is not None], log=log)
+    ends = [ms for line in band.lines for point in line.points for ms in (point.earliest_ms, point.latest_ms)]
+    middles = [ms for line in band.lines for ms in line.middles_ms]
+    return time_scale([ms for ms in (*ends, *middles) if ms is not None], log=log)
 
 
 def band_name(band: Band) -> str:
@@ -235,6 +234,34 @@ def load_scale(load: Load) -> Scale:
     """Give the time axis of a load; one of powers begins at 0 all the same, and is nearly linear within the first column."""
     shift = float(load.edges_ms[1]) if load.log else 0.0
     return Scale(float(load.edges_ms[0]), float(load.edges_ms[-1]), load.log, shift)
+
+
+def retry_axis(band: Band, most: int) -> tuple[Scale, list[Tick]]:
+    """Give the axis of a band's retries, and its ticks."""
+    retries = max((len(line.points) for line in band.lines), default=1)
+    scale = Scale(1.0, float(max(retries, 2)))
+    return scale, [Tick(scale.at(n), str(n)) for n in retry_ticks(retries, most)]
+
+
+def band_places(line: BandLine, across: Scale, up: Scale) -> list[tuple[float, ...]]:
+    """Give of each retry that can be told its place across, and up those of its earliest, its latest and its middle wait."""
+    return [
+        (across.at(point.retry), *(up.at(ms) for ms in (point.earliest_ms, point.latest_ms, middle)))
+        for point, middle in zip(line.points, line.middles_ms, strict=True)
+        if point.earliest_ms is not None and point.latest_ms is not None and middle is not None
+    ]
+
+
+def apart(wanted: Sequence[float], gap: float) -> list[float]:
+    """Give falling heights from 0 on at least a gap from each other, as near to the wanted ones as it goes."""
+    found: list[float] = []
+    for height in wanted:
+        found.append(min(height, found[-1] - gap) if found else height)
+    floor = 0.0
+    for place in range(len(found) - 1, -1, -1):
+        found[place] = max(found[place], floor)
+        floor = found[place] + gap
+    return found
 
 
 def log_of(picture: Picture) -> bool:

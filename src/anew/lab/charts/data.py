@@ -99,11 +99,11 @@ def compose(
         case "histogram":
             bars = tuple(histogram(named, retry, scenario) for named in policies)
             return Picture(_title(f"The wait before retry {retry}", policies), bars)
-    held = [
-        named._replace(policy=named.policy.with_limit(shown_retries(named.policy, retries)))
-        for named in policies
+    courses = [
+        (label, seconds(_record(policy.with_limit(shown_retries(policy, retries)), scenario).calls()))
+        for label, policy in policies
     ]
-    panel = load(held, scenario, from_ms=from_ms, to_ms=to_ms, log=log)
+    panel = load_of(courses, scenario, from_ms=from_ms, to_ms=to_ms, log=log)
     caption = (
         "Calls that reach what is called, after the first failure of each job. "
         "A column is as high as its fullest second."
@@ -278,8 +278,8 @@ def histogram(named: Named, retry: int, scenario: Scenario) -> Histogram:
     return Histogram(named.label, retry, len(drawn), edges, tuple(tally(drawn, edges)), mean)
 
 
-def load(
-    policies: Sequence[Named],
+def load_of(
+    courses: Sequence[tuple[str, Seconds]],
     scenario: Scenario,
     *,
     from_ms: int = 0,
@@ -289,26 +289,14 @@ def load(
     """Give how many calls a second reach what is called, column by column, each policy meeting the same scenario.
 
     Args:
+        courses: Labels, and calls that are counted by the second.
         from_ms: Where to begin to look.
         to_ms: Where to stop; None: behind the last call.
         log: The axis counts in powers, from 0 on; None: if that shows more.
 
     Raises:
-        InvalidInput: There is nothing to be seen there, or there are more than 25 million calls.
+        InvalidInput: There is nothing to be seen there.
     """
-    courses = [(label, seconds(_record(policy, scenario).calls())) for label, policy in policies]
-    return load_of(courses, scenario, from_ms=from_ms, to_ms=to_ms, log=log)
-
-
-def load_of(
-    courses: Sequence[tuple[str, Seconds]],
-    scenario: Scenario,
-    *,
-    from_ms: int = 0,
-    to_ms: int | None = None,
-    log: bool | None = None,
-) -> Load:
-    """Give the same as `load` of calls that are counted by the second, with their policies' labels."""
     if to_ms is not None and to_ms <= from_ms:
         after = format_duration_short(from_ms)
         raise refused("to", format_duration_short(to_ms), f"later than from, which is {after}")

@@ -18,7 +18,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from anew.lab.charts.axes import (
     Scale,
     Tick,
+    apart,
     band_name,
+    band_places,
     band_scale,
     count_label,
     count_scale,
@@ -28,6 +30,7 @@ from anew.lab.charts.axes import (
     log_of,
     mean_label,
     outage_mark,
+    retry_axis,
     retry_ticks,
     time_ticks,
     with_outage,
@@ -76,6 +79,7 @@ DARK: Final = Theme(ground="#14181d", ink="#e8ebf0", faint="#9aa4b2", grid="#2a3
 
 def settings(theme: Theme) -> Any:
     """Give what every figure sets, for as long as it is drawn: keys of matplotlib, which are a type of their own there."""
+    ticks = {"color": theme.faint, "labelsize": 8.5, "major.size": 3, "major.width": 0.7}
     return {
         "font.family": "sans-serif",
         "font.sans-serif": ["DejaVu Sans"],
@@ -97,34 +101,23 @@ def settings(theme: Theme) -> Any:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "xaxis.labellocation": "right",
-        **{f"{axis}tick.{key}": value for axis in "xy" for key, value in _ticks(theme).items()},
+        **{f"{axis}tick.{key}": value for axis in "xy" for key, value in ticks.items()},
         "grid.color": theme.grid,
         "grid.linewidth": 0.7,
     }
 
 
-def _ticks(theme: Theme) -> dict[str, Any]:
-    return {"color": theme.faint, "labelsize": 8.5, "major.size": 3, "major.width": 0.7}
-
-
 class _Place(NamedTuple):
-    """Where a panel stands.
-
-    Attributes:
-        axes: Its axes.
-        theme: The colours.
-        width: Inches of the axes, about.
-        height: The same.
-        log: Its axis of durations counts in powers.
-        last: It stands in the lowest row, which names the axis below for all.
-    """
+    """Where a panel stands: its axes, and about how many inches they have."""
 
     axes: Axes
     theme: Theme
     width: float
     height: float
     log: bool
+    """Its axis of durations counts in powers."""
     last: bool
+    """It stands in the lowest row, which names the axis below for all."""
 
     def frame(self, across: Sequence[Tick], up: Sequence[Tick], across_name: str, up_name: str) -> None:
         """Put ticks on both axes and name them where they are read: one at its right end, the other above it."""
@@ -210,9 +203,8 @@ def _height(panel: Panel, *, alone: bool) -> float:
 
 def _draw(panel: Panel, line: int, place: _Place, picture: Picture) -> None:
     if len(picture.panels) > 1 and not isinstance(panel, Band | Load):
-        place.axes.set_title(
-            panel.label, loc="left", pad=18, color=place.theme.ink, fontsize=9.5, fontweight="bold"
-        )
+        style: dict[str, Any] = {"color": place.theme.ink, "fontsize": 9.5, "fontweight": "bold"}
+        place.axes.set_title(panel.label, loc="left", pad=18, **style)
     match panel:
         case Band():
             _band(panel, place)
@@ -231,15 +223,12 @@ def _draw(panel: Panel, line: int, place: _Place, picture: Picture) -> None:
 
 def _band(band: Band, place: _Place) -> None:
     several = len(band.lines) > 1
-    scale = band_scale(band, log=place.log)
-    retries = max((len(line.points) for line in band.lines), default=1)
-    across = Scale(1.0, float(max(retries, 2)))
+    scale, (across, ticks) = band_scale(band, log=place.log), retry_axis(band, 12)
     ends = [
         _one_band(place, line, number, across, scale, several=several)
         for number, line in enumerate(band.lines)
     ]
     place.axes.grid(axis="y")
-    ticks = [Tick(across.at(n), str(n)) for n in retry_ticks(retries, 12)]
     place.frame(ticks, time_ticks(scale, 8), "retry", band_name(band))
     # A pinch of room, so that points on the frame are whole.
     place.axes.set_xlim(-0.012, 1.012)
@@ -251,11 +240,7 @@ def _one_band(
     place: _Place, line: BandLine, number: int, across: Scale, scale: Scale, *, several: bool
 ) -> tuple[float, float]:
     """Draw one policy; gives its last point."""
-    marks = [
-        (across.at(point.retry), *(scale.at(ms) for ms in (point.earliest_ms, point.latest_ms, middle)))
-        for point, middle in zip(line.points, line.middles_ms, strict=True)
-        if point.earliest_ms is not None and point.latest_ms is not None and middle is not None
-    ]
+    marks = band_places(line, across, scale)
     if not marks:
         return 1.0, 0.0
     x, low, high, middles = ([mark[column] for mark in marks] for column in range(4))
@@ -278,18 +263,6 @@ def _end_labels(place: _Place, labels: Sequence[str], ends: Sequence[tuple[float
             label, where.get(number, ends[number]), (8, 0), textcoords="offset points", fontsize=9,
             color=policy_colour(number, dark=place.theme.dark), va="center", fontweight="bold", annotation_clip=False,
         )  # fmt: skip
-
-
-def apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Give falling heights in [0, 1] at least a gap from each other, as near to the wanted ones as it goes."""
-    found: list[float] = []
-    for height in wanted:
-        found.append(min(height, found[-1] - gap) if found else height)
-    floor = 0.0
-    for place in range(len(found) - 1, -1, -1):
-        found[place] = max(found[place], floor)
-        floor = found[place] + gap
-    return found
 
 
 def _dots(dots: Dots, place: _Place) -> None:

@@ -12,7 +12,9 @@ from typing import Final, assert_never
 from anew.lab.charts.axes import (
     Scale,
     Tick,
+    apart,
     band_name,
+    band_places,
     band_scale,
     count_label,
     count_scale,
@@ -21,7 +23,7 @@ from anew.lab.charts.axes import (
     load_scale,
     log_of,
     mean_label,
-    retry_ticks,
+    retry_axis,
     time_ticks,
 )
 from anew.lab.charts.colours import policy_colour, retry_colours
@@ -102,12 +104,10 @@ def height_of(canvas: Canvas, scale: Scale, value: float) -> int:
 def _band(band: Band, style: Style, width: int, rows: int, log: bool) -> list[Line]:
     labels = [cut(line.label, min(_LABEL, width // 2 - 11)) for line in band.lines]
     scale = band_scale(band, log=log)
-    retries = max((len(line.points) for line in band.lines), default=1)
-    across = Scale(1.0, float(max(retries, 2)))
     several = len(labels) > 1
     margin = max(map(len, labels)) + 5 if several else 0
     frame = Frame(width - margin, time_ticks(scale, max(2, rows // 3)), style)
-    ticks = [Tick(across.at(n), str(n)) for n in retry_ticks(retries, max(2, frame.inner // 6))]
+    across, ticks = retry_axis(band, max(2, frame.inner // 6))
     canvas = frame.canvas(rows)
     ends = [
         _draw_band(canvas, line, place, across, scale, several=several)
@@ -122,15 +122,11 @@ def _band(band: Band, style: Style, width: int, rows: int, log: bool) -> list[Li
 def _draw_band(
     canvas: Canvas, line: BandLine, place: int, across: Scale, scale: Scale, *, several: bool
 ) -> int:
-    """Draw one policy; gives the character row of its last point."""
-    marks = []
-    for point, middle in zip(line.points, line.middles_ms, strict=True):
-        if middle is None or point.earliest_ms is None or point.latest_ms is None:
-            continue
-        x = round(across.at(point.retry) * (canvas.width - 1))
-        marks.append(
-            (x, *(height_of(canvas, scale, ms) for ms in (point.earliest_ms, point.latest_ms, middle)))
-        )
+    """Draw one policy; gives the character row of its last point, from below."""
+    marks = [
+        (round(x * (canvas.width - 1)), *(round(y * (canvas.height - 1)) for y in up))
+        for x, *up in band_places(line, across, scale)
+    ]
     if len(marks) == 1:
         marks.append((canvas.width - 1, *marks[0][1:]))
     for before, after in itertools.pairwise(marks):
@@ -141,34 +137,22 @@ def _draw_band(
                 canvas.shade(x, low, high, place)
         pattern = PATTERNS[place % len(PATTERNS)] if several else "1"
         canvas.line(before[0], before[3], after[0], after[3], place, pattern=pattern)
-    return canvas.rows - 1 - (marks[-1][3] if marks else 0) // 4
+    return (marks[-1][3] if marks else 0) // 4
 
 
 def _notes(
     labels: Sequence[str], ends: Sequence[int], rows: int, style: Style, palette: Sequence[str]
 ) -> list[Line]:
     """Write each label right of where its line ends, moved up or down where two would share a row."""
-    order = sorted(range(len(labels)), key=lambda place: (ends[place], place))
+    order = sorted(range(len(labels)), key=lambda place: (-ends[place], place))
     notes: list[Line] = [[] for _ in range(rows)]
-    for row, place in zip(spread([ends[place] for place in order], rows), order, strict=True):
+    for row, place in zip(apart([ends[place] for place in order], 1), order, strict=True):
         sample = Canvas(3, 1, braille=style.braille)
         sample.line(1, 1, 5, 1, pattern=PATTERNS[place % len(PATTERNS)])
         signs = "".join(sign for sign, _ in sample.signs()[0])
-        if 0 <= row < rows:
-            notes[row] = [Span(f" {signs} {labels[place]}", palette[place])]
+        if row < rows:
+            notes[rows - 1 - round(row)] = [Span(f" {signs} {labels[place]}", palette[place])]
     return notes
-
-
-def spread(wanted: Sequence[int], rows: int) -> list[int]:
-    """Give each of some sorted rows a row of its own, as near as it goes, 0 to ``rows - 1``."""
-    taken: list[int] = []
-    for row in wanted:
-        taken.append(max(row, taken[-1] + 1) if taken else row)
-    limit = rows - 1
-    for place in range(len(taken) - 1, -1, -1):
-        taken[place] = min(taken[place], limit)
-        limit = taken[place] - 1
-    return taken
 
 
 # ---- a herd: a row for each job, a dot for each retry in its colour, the retries' numbers above

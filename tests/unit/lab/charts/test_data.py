@@ -11,8 +11,8 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.data import curve_band, dots, heat, histogram, line_words, load, on_one_axis
-from anew.lab.charts.pictures import Band, BandLine, BandPoint
+from anew.lab.charts.data import compose, curve_band, dots, heat, histogram, line_words, on_one_axis
+from anew.lab.charts.pictures import Band, BandLine, BandPoint, Load
 from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
 
@@ -106,7 +106,9 @@ def test_a_line_is_the_mean_or_the_nominal_wait_and_never_both() -> None:
 
 
 def test_a_load_has_the_same_columns_for_all() -> None:
-    panel = load([named("constant", limit=2), named("zizq", limit=5)], Scenario(jobs=50, success=0.0))
+    policies = [named("constant", limit=2), named("zizq", limit=5)]
+    [panel] = compose("load", policies, Scenario(jobs=50, success=0.0)).panels
+    assert isinstance(panel, Load)
     widths = [(high - low) / 1_000 for low, high in pairwise(panel.edges_ms)]
     calls = [sum(map(mul, line.means, widths)) for line in panel.lines]
     assert calls == pytest.approx([100, 250], abs=0.1)

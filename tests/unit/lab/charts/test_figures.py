@@ -14,6 +14,7 @@ import pytest
 from anew.backoff import preset
 from anew.errors import NotSupported
 from anew.lab.charts import figures
+from anew.lab.charts.axes import apart
 from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.colours import policy_colour
 from anew.lab.charts.data import compose, curve_band, dots, heat, histogram
@@ -210,8 +211,6 @@ def test_so_it_is_in_pixels(dark: bool) -> None:
 
 
 def test_labels_keep_their_distance() -> None:
-    from anew.lab.charts.plots import apart
-
     assert apart([1.0, 1.0, 0.5], 0.2) == pytest.approx([1.0, 0.8, 0.5])
     assert apart([0.1, 0.0], 0.2) == pytest.approx([0.2, 0.0])
     assert apart([0.9], 0.2) == [0.9]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab import waves as waves_module
-from anew.lab.charts.data import load
+from anew.lab.charts.data import compose
+from anew.lab.charts.pictures import Load
 from anew.lab.named import Named
 from anew.lab.simulation import simulate as simulate_module
 from anew.lab.simulation.scenario import Scenario
 
 HOUR = 3_600_000
 TEN = Named("ten", Policy.from_json({"curve": {"constant": "10s"}, "limit": 6}))
+
+
+def load(policies: Sequence[Named], scenario: Scenario, from_ms: int = 0, to_ms: int | None = None) -> Load:
+    [panel] = compose("load", policies, scenario, from_ms=from_ms, to_ms=to_ms).panels
+    assert isinstance(panel, Load)
+    return panel
 
 
 @pytest.mark.parametrize("numpy", [False, True])

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from anew.backoff import Policy, preset
-from anew.lab.charts.axes import uses_log
+from anew.lab.charts.axes import apart, uses_log
 from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.data import compose, curve_band, dots, heat, histogram, load_of
 from anew.lab.charts.loads import Seconds
 from anew.lab.charts.pictures import Load, LoadLine, Picture
-from anew.lab.charts.terminal import draw, gathered, sparkline, spread, stretched
+from anew.lab.charts.terminal import draw, gathered, sparkline, stretched
 from anew.lab.charts.text import Span, Style, painted, tick_texts
 from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
@@ -159,9 +159,9 @@ def test_a_load_that_is_crowded_at_the_start_has_an_axis_of_powers_unless_told()
 
 
 def test_labels_get_rows_of_their_own() -> None:
-    assert spread([3, 3, 3], 10) == [3, 4, 5]
-    assert spread([9, 9], 10) == [8, 9]
-    assert spread([0, 5, 5], 10) == [0, 5, 6]
+    assert apart([6, 6, 6], 1) == [6, 5, 4]
+    assert apart([0, 0], 1) == [1, 0]
+    assert apart([9, 4, 4], 1) == [9, 4, 3]
 
 
 def test_ticks_that_would_touch_are_left_out() -> None:
