@@ -29,6 +29,7 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -60,10 +61,16 @@ def simulate_queueing(
 ) -> None:
     """Simulate jobs that hinder each other; where nothing is limited, those of which each failure is decided by itself."""
     fresh = _fresh(scenario, budget)
-    jobs, firsts = _ways(policy, scenario, len(fresh), exact=exact)
-    traffic = _Traffic(scenario, firsts, fresh, jobs, budget, record)
-    traffic.begin()
-    traffic.run()
+    jobs: TrueJobs | RowJobs
+    if exact:
+        jobs, firsts = TrueJobs(policy, scenario), arrivals(scenario)
+    else:
+        # Inside: NumPy is optional.
+        from anew.lab.simulation import fast
+        from anew.lab.simulation.rows import RowJobs
+
+        jobs, firsts = RowJobs(policy, scenario, len(fresh)), fast.arrivals(scenario).tolist()
+    _Traffic(scenario, array("q", firsts), fresh, jobs, budget, record).run()
 
 
 def _fresh(scenario: Scenario, budget: Budget) -> range | array[int]:
@@ -76,75 +83,58 @@ def _fresh(scenario: Scenario, budget: Budget) -> range | array[int]:
     return array("q", (int(n * 1000 / scenario.base_rate) for n in range(1, count + 1)))
 
 
-def _ways(
-    policy: Policy, scenario: Scenario, fresh: int, *, exact: bool
-) -> tuple[TrueJobs | RowJobs, Sequence[int]]:
-    """Give who decides, and when the herd fails first."""
-    if exact:
-        return TrueJobs(policy, scenario), arrivals(scenario)
-    # Inside: NumPy is optional.
-    from anew.lab.simulation import fast
-    from anew.lab.simulation.rows import RowJobs
-
-    firsts: list[int] = fast.arrivals(scenario).tolist()
-    return RowJobs(policy, scenario, fresh), firsts
-
-
+@dataclass
 class _Traffic:
-    """All calls of a scenario, in time."""
+    """All calls of a scenario, in time: of the herd, whose first failures are known, and of fresh ones."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        firsts: Sequence[int],
-        fresh: Sequence[int],
-        jobs: TrueJobs | RowJobs,
-        budget: Budget,
-        record: Record,
-    ) -> None:
-        self._scenario = scenario
-        self._fresh = fresh
-        self._jobs = jobs
-        self._budget = budget
-        self._lucky = succeeds(scenario)
-        self._end_ms = scenario.end_ms
-        self._firsts = array("q", firsts)
-        # One heap entry is due * _MAX_NUMBER + job; of the fresh calls only the next one is in it.
-        self._pending: list[int] = []
-        self._fresh_seen = 0
-        self._retries = array("l", bytes(array("l").itemsize * (scenario.jobs + len(fresh))))
-        self.record = record
+    scenario: Scenario
+    firsts: array[int]
+    fresh: Sequence[int]
+    jobs: TrueJobs | RowJobs
+    budget: Budget
+    record: Record
+    fresh_seen: int = 0
+    pending: list[int] = field(default_factory=list)
+    """A heap of due * _MAX_NUMBER + job; of the fresh calls only the next one is in it."""
 
-    def begin(self) -> None:
+    def __post_init__(self) -> None:
+        self.end_ms = self.scenario.end_ms
+        self.retries = array("l", bytes(array("l").itemsize * (self.scenario.jobs + len(self.fresh))))
+
+    def _begin(self) -> None:
         """Let the herd fail; where that can be told for all jobs at once, let the outage pass."""
         begun = 0
-        if isinstance(self._jobs, TrueJobs):
-            for job, at in enumerate(self._firsts):
-                self._failed(job, at)
+        if isinstance(self.jobs, TrueJobs):
+            for job, at in enumerate(self.firsts):
+                due = self.jobs.fail(job, at)
+                if due is None:
+                    self._ends(job).death(at)
+                else:
+                    self._wait(job, due, 1)
         else:
-            begun = self._let_outage_pass(self._jobs)
+            begun = self._let_outage_pass(self.jobs)
         self._next_fresh(begun)
 
     def _let_outage_pass(self, jobs: RowJobs) -> int:
         """Refuse whoever calls in the outage; give how many fresh calls were among them."""
-        outage_ms = self._scenario.outage_ms
-        begun = bisect_left(self._fresh, outage_ms)
-        refused = array("q", self._fresh[:begun])
+        outage_ms = self.scenario.outage_ms
+        begun = bisect_left(self.fresh, outage_ms)
+        refused = array("q", self.fresh[:begun])
         self.record.fresh_calls += begun
         self.record.offer(refused)
-        self._budget.spend(begun, 0)
-        until_ms = outage_ms if self._end_ms is None else min(outage_ms, self._end_ms + 1)
-        for turn in jobs.rounds(self._firsts + refused, until_ms):
+        self.budget.spend(begun, 0)
+        until_ms = outage_ms if self.end_ms is None else min(outage_ms, self.end_ms + 1)
+        for turn in jobs.rounds(self.firsts + refused, until_ms):
             self._take(turn)
         return begun
 
     def _take(self, turn: Round) -> None:
         retry, record = turn.retry, self.record
         calling, instants = turn.refused
-        self._budget.spend(len(calling), retry)
-        if len(instants) and self._end_ms:
-            self._budget.tell(int(instants.min()), self._end_ms)
-        record.fresh_retries += int((calling >= self._scenario.jobs).sum())
+        self.budget.spend(len(calling), retry)
+        if len(instants) and self.end_ms:
+            self.budget.tell(int(instants.min()), self.end_ms)
+        record.fresh_retries += int((calling >= self.scenario.jobs).sum())
         record.offer(array("q", instants.tobytes()))
         if len(calling):
             record.made[retry] = array("q", instants.tobytes())
@@ -157,11 +147,12 @@ class _Traffic:
 
     def run(self) -> None:
         """Let everything happen. Attributes that every call needs are looked up once: this is where the time goes."""
-        line, record, pending = _Line(self._scenario), self.record, self._pending
-        begin, call, retried, lucky = line.begin, line.call, record.retried, self._lucky
-        due_append, offered, retries, fail = record.due.append, record.offered, self._retries, self._jobs.fail
-        end_ms = _NEVER if self._end_ms is None else self._end_ms
-        herd = self._scenario.jobs
+        self._begin()
+        line, record, pending = _Line(self.scenario), self.record, self.pending
+        begin, call, retried, lucky = line.begin, line.call, record.retried, succeeds(self.scenario)
+        due_append, offered, retries, fail = record.due.append, record.offered, self.retries, self.jobs.fail
+        end_ms = _NEVER if self.end_ms is None else self.end_ms
+        herd = self.scenario.jobs
         begun = len(offered)
         while pending:
             due, job = divmod(heappop(pending), _MAX_NUMBER)
@@ -181,7 +172,7 @@ class _Traffic:
                 record.fresh_retries += job >= herd
             else:
                 record.fresh_calls += 1
-                self._next_fresh(job + 1 - self._scenario.jobs)
+                self._next_fresh(job + 1 - self.scenario.jobs)
             in_time = call(start, record)
             ended = -(-line.answered // _NS)
             if in_time and lucky(job, retry):
@@ -195,51 +186,44 @@ class _Traffic:
                 heappush(pending, again * _MAX_NUMBER + job)
         record.most_backlog = line.most_backlog
         self._spend(begun, 0)
-        self._budget.tell(1, 1)
+        self.budget.tell(1, 1)
 
     def _leave_held(self, due: int) -> None:
         """Count the calls that are due before the horizon and find no worker before it: this one, and all that wait."""
         self.record.due.append(due)
-        self.record.due.extend(entry // _MAX_NUMBER for entry in self._pending)
-        self.record.due.extend(self._fresh[self._fresh_seen :])
+        self.record.due.extend(entry // _MAX_NUMBER for entry in self.pending)
+        self.record.due.extend(self.fresh[self.fresh_seen :])
 
     def _spend(self, before: int, retry: int) -> int:
         """Count the calls since so many against the bound, and tell how far the herd is."""
         made = len(self.record.offered)
-        self._budget.spend(made - before, retry)
+        self.budget.spend(made - before, retry)
         ends = self.record.ends
-        self._budget.tell(ends.succeeded + ends.dead, self._scenario.jobs + 1)
+        self.budget.tell(ends.succeeded + ends.dead, self.scenario.jobs + 1)
         return made
 
     def _next_fresh(self, number: int) -> None:
-        self._fresh_seen = number + 1
-        if number < len(self._fresh):
-            at = self._fresh[number]
-            heappush(self._pending, at * _MAX_NUMBER + self._scenario.jobs + number)
-            self._budget.tell(at, self._end_ms or 1)
-
-    def _failed(self, job: int, at: int) -> None:
-        due = self._jobs.fail(job, at)
-        if due is None:
-            self._ends(job).death(at)
-        else:
-            self._wait(job, due, self._retries[job] + 1)
+        self.fresh_seen = number + 1
+        if number < len(self.fresh):
+            at = self.fresh[number]
+            heappush(self.pending, at * _MAX_NUMBER + self.scenario.jobs + number)
+            self.budget.tell(at, self.end_ms or 1)
 
     def _wait(self, job: int, due: int, retry: int) -> None:
         """Let a job wait for its retry, unless that is beyond the horizon."""
-        self._retries[job] = retry
-        if self._end_ms is None or due <= self._end_ms:
-            heappush(self._pending, due * _MAX_NUMBER + job)
+        self.retries[job] = retry
+        if self.end_ms is None or due <= self.end_ms:
+            heappush(self.pending, due * _MAX_NUMBER + job)
 
     def _ends(self, job: int) -> Ends:
-        return self.record.ends if job < self._scenario.jobs else self.record.fresh_ends
+        return self.record.ends if job < self.scenario.jobs else self.record.fresh_ends
 
     def _succeeded(self, job: int, retry: int, at: int) -> None:
         record = self.record
         if retry:
             record.good[retry] += 1
-        if job < self._scenario.jobs:
-            record.ends.success(at, self._firsts[job])
+        if job < self.scenario.jobs:
+            record.ends.success(at, self.firsts[job])
             return
         record.fresh_ends.succeeded += 1
         record.at_once += not retry

@@ -69,12 +69,7 @@ def simulate(
         # Nothing but its limit ends a job, and without one this would have been refused above.
         budget.foresee(scenario.jobs, policy.retries or 0)
     record = record or Record.of(scenario)
-    _run(policy, scenario, budget, record, plain=plain)
-    return record.outcome(scenario)
-
-
-def _run(policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, plain: bool) -> None:
-    # Inside, because NumPy is optional, and slow to import for a command that does not need it.
+    # Imported here, because NumPy is optional, and slow to import for a command that does not need it.
     if scenario.coupled or plain:
         from anew.lab.simulation.queueing import simulate_queueing
 
@@ -83,6 +78,7 @@ def _run(policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, 
         from anew.lab.simulation.fast import simulate_fast
 
         simulate_fast(policy, scenario, budget, record)
+    return record.outcome(scenario)
 
 
 def _check(policy: Policy, scenario: Scenario, *, exact: bool, plain: bool) -> None:
