@@ -32,67 +32,42 @@ MAX_CALLS: Final = 10_000_000
 
 
 class Shift(msgspec.Struct, frozen=True):
-    """How much earlier jobs succeed that do so both ways; below zero: later.
-
-    Args:
-        jobs: How many they are.
-        median_earlier_ms: The middle one of how much earlier they do.
-        earlier: How many succeed earlier than they did.
-        later: How many succeed later.
-    """
+    """How much earlier jobs succeed that do so both ways; below zero: later."""
 
     jobs: int
+    """How many they are."""
     median_earlier_ms: int | None
     earlier: int
+    """How many succeed earlier than they did."""
     later: int
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """What becomes of the jobs.
-
-    Args:
-        succeeded: Jobs that end well.
-        dead: Jobs that are given up.
-        waiting: Jobs on their way: their next call would come after the record's end, and they have no success on
-            record.
-        calls: Runs in all, the first ones included.
-    """
+    """What becomes of the jobs."""
 
     succeeded: int
     dead: int
     waiting: int
+    """Jobs on their way: their next call would come after the record's end, and they have no success on record."""
     calls: int
+    """Runs in all, the first ones included."""
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """One policy against the record.
-
-    Args:
-        policy: The policy's JSON form.
-        best: With every call succeeding of which the record cannot tell.
-        worst: With every such call failing.
-        best_shift: How successes move then.
-        worst_shift: The same.
-        unknown: Share of the worst case's retries of which the record cannot tell.
-    """
+    """One policy against the record: at best every call succeeds of which the record cannot tell, at worst every one fails."""
 
     policy: object
+    """Its JSON form."""
     best: Tally
     worst: Tally
     best_shift: Shift
     worst_shift: Shift
     unknown: float
+    """Share of the worst case's retries of which the record cannot tell."""
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What was recorded.
-
-    Args:
-        jobs: Jobs that failed at least once.
-        first_at: The first failure, epoch ms; None if there is none.
-        last_at: The end of the record, its last failure or success, epoch ms; None if there is none.
-        tally: What became of them.
-    """
+    """What became of the jobs that failed at least once; when the first failed, and when the record ends, epoch ms."""
 
     jobs: int
     first_at: int | None
@@ -156,12 +131,7 @@ def recorded(histories: Sequence[History]) -> Record:
 
 
 def replay(policy: Policy, histories: Sequence[History], *, seed: int = 1) -> Replay:
-    """Let recorded jobs live again under another policy.
-
-    Args:
-        policy: The other policy.
-        histories: Jobs that failed at least once; at most 100,000.
-        seed: For the jitter's draws.
+    """Let recorded jobs, which have failed at least once, live again under another policy.
 
     Raises:
         InvalidInput: There are too many jobs, or the policy makes them call too often.

@@ -61,23 +61,17 @@ class Silence(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rhythm(msgspec.Struct, frozen=True, gc=False):
-    """How some calls lie in time.
-
-    Args:
-        calls: How many.
-        first_ms: When the first came; 0 without any.
-        last_ms: When the last came.
-        peak_second: Most calls in any ten tenths of a second in a row.
-        peak_minute: Most calls in any 60 s that begin on a tenth of a second.
-        silence: See `Silence`; None if all came in the same millisecond, or none at all.
-    """
+    """How some calls lie in time: how many, when the first and the last came (0 without any), their peaks, their silence."""
 
     calls: int
     first_ms: int
     last_ms: int
     peak_second: int
+    """Most calls in any ten tenths of a second in a row."""
     peak_minute: int
+    """Most calls in any 60 s that begin on a tenth of a second."""
     silence: Silence | None
+    """None if all came in the same millisecond, or none at all."""
 
 
 def even_second(calls: int, first_ms: int, last_ms: int) -> float | None:

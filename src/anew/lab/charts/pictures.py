@@ -11,15 +11,7 @@ import msgspec
 
 
 class BandPoint(msgspec.Struct, frozen=True, gc=False):
-    """One retry's wait; None where it cannot be told beforehand.
-
-    Args:
-        retry: 1 = the first.
-        nominal_ms: The curve's wait.
-        earliest_ms: The shortest wait.
-        latest_ms: The least upper bound of the wait.
-        mean_ms: The mean wait.
-    """
+    """One retry's wait: the curve's, its bounds and its mean; None where it cannot be told beforehand."""
 
     retry: int
     nominal_ms: int | None
@@ -29,24 +21,17 @@ class BandPoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class BandLine(msgspec.Struct, frozen=True):
-    """One policy's waits, retry by retry.
-
-    Args:
-        label: The policy's.
-        points: One for each retry.
-        line: Which of a point's waits the line joins: the mean, or the curve's wait where a mean cannot be told.
-    """
+    """One policy's waits, retry by retry."""
 
     label: str
     points: tuple[BandPoint, ...]
     line: Literal["mean", "nominal"] = "mean"
+    """Which of a point's waits the line joins: the mean, or the curve's wait where a mean cannot be told."""
 
     @property
     def middles_ms(self) -> tuple[float | None, ...]:
         """The waits that the line joins, in order; None where there is none to tell."""
-        if self.line == "mean":
-            return tuple(point.mean_ms for point in self.points)
-        return tuple(point.nominal_ms for point in self.points)
+        return tuple(point.mean_ms if self.line == "mean" else point.nominal_ms for point in self.points)
 
 
 class Band(msgspec.Struct, frozen=True, tag="band", tag_field="kind"):
@@ -59,8 +44,6 @@ class Dots(msgspec.Struct, frozen=True, tag="dots", tag_field="kind"):
     """A herd: a row for each job, a dot for each retry.
 
     Args:
-        label: The policy's.
-        retries: Retries shown.
         instants_ms: One tuple a job, its retries in order; shorter where the policy ends before.
         begin_ms: Where a time axis of powers begins; what comes before is drawn there.
         end_ms: Where the time axis ends. Panels that are to be compared share both.
@@ -79,8 +62,6 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
     """A herd of any size: how many calls of each retry fall into each bin of time.
 
     Args:
-        label: The policy's.
-        jobs: Jobs in the herd.
         edges_ms: Where the bins begin and the last one ends; bins + 1 of them.
         counts: One tuple a retry, the first retry first; one number a bin.
         log: The bins are equally wide on an axis of powers.
@@ -96,15 +77,10 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
 
 
 class Histogram(msgspec.Struct, frozen=True, tag="histogram", tag_field="kind"):
-    """How one retry's waits are spread.
+    """How one retry's waits are spread: one for each job, counted in bins, and their mean.
 
     Args:
-        label: The policy's.
-        retry: 1 = the first.
-        jobs: Waits drawn.
         edges_ms: Where the bins begin and the last one ends; half a step beyond the waits where these are whole steps.
-        counts: Waits in each bin.
-        mean_ms: Their mean.
     """
 
     label: str
@@ -119,7 +95,6 @@ class LoadLine(msgspec.Struct, frozen=True):
     """One policy's calls after the first failure, column by column.
 
     Args:
-        label: The policy's.
         peaks: The most calls in any second that begins in a column.
         means: Its calls a second.
     """
@@ -145,7 +120,6 @@ class Load(msgspec.Struct, frozen=True, tag="load", tag_field="kind"):
     Args:
         jobs: Jobs of each herd.
         edges_ms: Where the columns begin and the last one ends, in whole seconds; columns + 1 of them.
-        lines: One for each policy.
         log: The columns are nearly equally wide on an axis of powers that begins at 0.
         outage_ms: Calls fail until then; None or 0: there is no such moment to mark.
     """

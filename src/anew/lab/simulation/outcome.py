@@ -28,32 +28,19 @@ BIN_WIDTHS_MS: Final = (
 
 
 class RetryOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of one retry of all jobs.
-
-    Args:
-        retry: 1 = the first.
-        calls: How many were made.
-        succeeded: How many of those succeeded.
-        earliest_ms: When the first was made.
-        median_ms: When half of them were made (of an even number the lower of the two in the middle).
-        latest_ms: When the last was made.
-    """
+    """What became of one retry of all jobs: calls made, how many succeeded, and when they were made."""
 
     retry: int
     calls: int
     succeeded: int
     earliest_ms: int
     median_ms: int
+    """When half of them were made; of an even number the lower of the two in the middle."""
     latest_ms: int
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Calls per bin; the first bin begins at 0.
-
-    Args:
-        bin_ms: The width of a bin.
-        counts: Calls in each, up to the last bin with one.
-    """
+    """Calls per bin; the first bin begins at 0, and the last is the last with a call."""
 
     bin_ms: int
     counts: tuple[int, ...]
@@ -69,23 +56,18 @@ class Times(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fresh(msgspec.Struct, frozen=True, gc=False):
-    """What became of the fresh calls beside the herd.
-
-    Args:
-        calls: Fresh calls made.
-        retries: Retries of those that failed.
-        at_once: Those that succeeded at the first try.
-        succeeded: Those that succeeded sooner or later, at the first try or a retry.
-        dead: Those whose retries were spent.
-        waiting: Those still to be retried at the end.
-    """
+    """What became of the fresh calls beside the herd."""
 
     calls: int
     retries: int
+    """Of those that failed."""
     at_once: int
+    """Those that succeeded at the first try."""
     succeeded: int
+    """Those that succeeded sooner or later, at the first try or a retry."""
     dead: int
     waiting: int
+    """Those still to be retried at the end."""
 
 
 class Downstream(msgspec.Struct, frozen=True):
