@@ -44,7 +44,7 @@ _ROWS: Final = 10_000
 
 
 class Budget:
-    """Counts calls against a bound and passes on how far a simulation is.
+    """Counts calls against a bound, refuses what is beyond it, and passes on how far a simulation is.
 
     Args:
         calls: The most calls.
@@ -52,39 +52,23 @@ class Budget:
     """
 
     def __init__(self, calls: int, progress: Callable[[float], None] | None = None) -> None:
-        self._calls = calls
-        self._left = calls
+        self._calls = self._left = calls
         self._rounds = min(MAX_ROUNDS, calls // _CALLS_A_ROUND)
         self._progress = progress
         self._told = 0
 
     def admit(self, callers: int) -> None:
-        """Refuse more callers than there may be calls, before any memory is spent on them.
-
-        Raises:
-            InvalidInput: There are too many.
-        """
+        """Refuse more callers than there may be calls, before any memory is spent on them."""
         if callers > self._calls:
             raise self._too_much()
 
     def foresee(self, jobs: int, retries: int) -> None:
-        """Refuse at once what is certain to end beyond the bounds.
-
-        Raises:
-            InvalidInput: That is too much.
-        """
+        """Refuse at once what is certain to end beyond the bounds."""
         self.admit(jobs * retries)
         self._follow(retries)
 
     def spend(self, calls: int, retry: int) -> None:
-        """Count calls.
-
-        Args:
-            retry: The highest retry among them.
-
-        Raises:
-            InvalidInput: That was too much.
-        """
+        """Count calls, of which ``retry`` is the highest retry."""
         self._left -= calls
         if self._left < 0:
             raise self._too_much()
@@ -140,23 +124,15 @@ def foreseen(policy: Policy, scenario: Scenario) -> int:
 
 
 def admit_calls(policy: Policy, scenario: Scenario, most: int) -> None:
-    """Refuse at once more calls than may be.
-
-    Raises:
-        InvalidInput: They are certain to be too many.
-    """
+    """Refuse at once what is certain to be more calls than may be."""
     calls = foreseen(policy, scenario)
     if calls > most:
+        until = format_duration(scenario.end_ms or 0)
+        outage = f", with an outage of {format_duration(scenario.outage_ms)}," if scenario.outage_ms else ""
+        fresh = f"{scenario.base_rate:g} fresh {'call' if scenario.base_rate == 1 else 'calls'} a second"
         raise InvalidInput(
-            f"{_said(scenario)} are at least {calls:,} calls with their retries; expected at most {most:,}: "
+            f"base_rate: {fresh} until {until}{outage} are at least {calls:,} calls with their retries; expected at most {most:,}: "
             "a lower base rate, a shorter outage, or an earlier horizon",
             field="base_rate",
             value=scenario.base_rate,
         )
-
-
-def _said(scenario: Scenario) -> str:
-    until = format_duration(scenario.end_ms or 0)
-    outage = f", with an outage of {format_duration(scenario.outage_ms)}," if scenario.outage_ms else ""
-    calls = "call" if scenario.base_rate == 1 else "calls"
-    return f"base_rate: {scenario.base_rate:g} fresh {calls} a second until {until}{outage}"

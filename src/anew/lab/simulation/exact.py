@@ -36,12 +36,7 @@ _NEW_JOB: Final = Job(
 
 
 class TrueJobs:
-    """Jobs in flight, and what `decide_failure` makes of them.
-
-    Args:
-        policy: The law of all of them.
-        scenario: Gives seed and kind of phases.
-    """
+    """Jobs in flight, and what `decide_failure` makes of them."""
 
     def __init__(self, policy: Policy, scenario: Scenario) -> None:
         self._defaults = Defaults(policy=policy)
@@ -50,11 +45,7 @@ class TrueJobs:
         self._jobs: dict[int, Job] = {}
 
     def fail(self, number: int, now: int) -> int | None:
-        """Let a job fail.
-
-        Returns:
-            When it is tried again; None: it is dead.
-        """
+        """Let a job fail; give when it is tried again, None if it is dead."""
         job = self._jobs.pop(number, _NEW_JOB)
         draws = LabDraws.of(self._seed, number, job.attempts + 1, self._kind)
         change = decide_failure(

@@ -47,11 +47,7 @@ def arrivals(scenario: Scenario) -> Millis:
 
 
 class _Herd:
-    """The jobs that still retry, in columns; those that ended are squeezed out.
-
-    Attributes:
-        alive: How many there are.
-    """
+    """The jobs that still retry, in columns; those that ended are squeezed out, and ``alive`` are left."""
 
     def __init__(self, policy: Policy, scenario: Scenario, ends: Ends) -> None:
         self._policy = policy
@@ -117,7 +113,7 @@ class _Herd:
             picked = early if picked is None else picked & early
         return (wait, None) if picked is None else (wait[picked], picked)
 
-    def _answer(self, retry: int, due: Millis, places: slice | NDArray[np.int64], kept: int) -> int:
+    def _answer(self, retry: int, due: Millis, places: slice | Millis, kept: int) -> int:
         """Let the calls of a block succeed or fail; move those that failed to the place ``kept``; tell how many."""
         outage_ms, scenario = self._scenario.outage_ms, self._scenario
         failing_ms = scenario.latency_ms
@@ -141,11 +137,7 @@ class _Herd:
         return self._keep(places, answered, ~good, kept)
 
     def _keep(
-        self,
-        places: slice | NDArray[np.int64],
-        answered: Millis,
-        failed: NDArray[np.bool_] | None,
-        kept: int,
+        self, places: slice | Millis, answered: Millis, failed: NDArray[np.bool_] | None, kept: int
     ) -> int:
         """Move the failed calls' jobs together; everybody to the left has moved already."""
         if failed is None and isinstance(places, slice) and places.start == kept:

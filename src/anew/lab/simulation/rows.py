@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anew.backoff import Exhausted, Policy, Previous, next_wait
 from anew.lab.chance import LabDraws, PhaseKind
@@ -22,29 +21,19 @@ _ROW_BYTES: Final = 96 * 2**20
 
 @dataclass(frozen=True)
 class Round:
-    """One retry of the jobs that were refused at the one before.
-
-    Attributes:
-        retry: Its number.
-        refused: Jobs that are refused once more, and when.
-        later: Jobs that are tried again after the outage, and when; some beyond any horizon.
-        dead: Jobs whose retries are spent, and when they failed.
-    """
+    """One retry of the jobs that were refused at the one before."""
 
     retry: int
-    refused: tuple[NDArray[np.int64], Millis]
-    later: tuple[NDArray[np.int64], Millis]
-    dead: tuple[NDArray[np.int64], Millis]
+    refused: tuple[Millis, Millis]
+    """Jobs that are refused once more, and when."""
+    later: tuple[Millis, Millis]
+    """Jobs that are tried again after the outage, and when; some beyond any horizon."""
+    dead: tuple[Millis, Millis]
+    """Jobs whose retries are spent, and when they failed."""
 
 
 class RowJobs:
-    """Jobs whose waits are looked up; decides what `TrueJobs` decides.
-
-    Args:
-        policy: The law of all of them.
-        scenario: Gives seed, kind of phases and the herd.
-        fresh: Jobs besides the herd.
-    """
+    """The jobs of a herd and those of fresh calls, whose waits are looked up; decides what `TrueJobs` decides."""
 
     def __init__(self, policy: Policy, scenario: Scenario, fresh: int) -> None:
         count = scenario.jobs + fresh
@@ -115,7 +104,7 @@ class RowJobs:
             )
             alive, failed, first = alive[early], due[early], first[early]
 
-    def _apart(self, alive: NDArray[np.int64], failed: Millis, first: Millis, retry: int) -> Round:
+    def _apart(self, alive: Millis, failed: Millis, first: Millis, retry: int) -> Round:
         """Let the jobs go on one by one."""
         self._note(alive, first, retry - 1)
         dues = [self.fail(job, at) for job, at in zip(alive.tolist(), failed.tolist(), strict=True)]
@@ -123,22 +112,17 @@ class RowJobs:
         later = np.array([due for due in dues if due is not None], dtype=np.int64)
         return Round(retry, (alive[:0], failed[:0]), (alive[lives], later), (alive[~lives], failed[~lives]))
 
-    def _note(self, jobs: NDArray[np.int64], first: Millis, retry: int) -> None:
+    def _note(self, jobs: Millis, first: Millis, retry: int) -> None:
         for job, at in zip(jobs.tolist(), first.tolist(), strict=True):
             self._retries[job] = retry
             self._first[job] = at
 
     def _grow(self, retry: int) -> None:
-        while len(self._rows) < min(retry, self._most):
-            self._rows.append(self._row(len(self._rows) + 1))
-
-    def _row(self, retry: int) -> array[int]:
-        """Give the waits of all jobs at one retry, as integers that are cheap to look up."""
-        luck = HerdChance(self._seed, self._numbers, retry, kind=self._kind)
-        waits, self._carry = self._waits.one(retry, luck, self._carry)
-        row = array("q")
-        row.frombytes(waits.tobytes())
-        return row
+        """Calculate the waits of all jobs up to a retry, as integers that are cheap to look up."""
+        for number in range(len(self._rows) + 1, min(retry, self._most) + 1):
+            luck = HerdChance(self._seed, self._numbers, number, kind=self._kind)
+            waits, self._carry = self._waits.one(number, luck, self._carry)
+            self._rows.append(array("q", waits.tobytes()))
 
     def _single(self, number: int, retry: int) -> int:
         if number not in self._carried and self._carry is not None:
