@@ -124,12 +124,7 @@ def _mix(word: int) -> int:
 
 
 class LabDraws(Draws, frozen=True):
-    """What one job's wait at one retry may use in the lab: the same numbers as the vectorised form draws.
-
-    Args:
-        seed: The seed.
-        job: The job's number in the herd.
-    """
+    """What one job's wait at one retry may use in the lab: the same numbers as the vectorised form draws."""
 
     seed: int = 1
     job: int = 0

@@ -74,8 +74,6 @@ class Waits:
         """Give the wait before one retry for many jobs.
 
         Args:
-            retry: Which retry, 1 = first, the same for all jobs.
-            luck: The jobs' chance.
             carry: What this gave as its second result at the retry before; None at the first. NaN: no carry.
 
         Returns:
@@ -234,13 +232,9 @@ def _slices(policy: Policy, k: int, unit: float, luck: HerdChance, carry: Floats
     near = wait <= policy.highest_ms + 1.0
     unsure = near & (np.abs(wait - np.rint(np.where(near, wait, 0.0))) <= doubt)
     for index in np.flatnonzero(unsure).tolist():
-        wait[index] = _slice(policy, k, float(number[index]), float(known[index]))
+        draws, remembered = Draws(functools.partial(float, number[index])), float(known[index])
+        wait[index] = policy.jitter.draw(k, k, policy.nominal(k), policy.nominal, draws, remembered).wait
     return wait, number.copy()
-
-
-def _slice(policy: Policy, k: int, number: float, carry: float) -> float:
-    draws = Draws(lambda: number)
-    return policy.jitter.draw(k, k, policy.nominal(k), policy.nominal, draws, carry).wait
 
 
 def _front(t: Floats) -> Floats:

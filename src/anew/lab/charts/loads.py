@@ -22,17 +22,12 @@ _CROWDED: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """The whole seconds after the first failure that have a call, the first first.
-
-    Attributes:
-        at: Which.
-        calls: How many each has.
-        fullest: The most calls in any ten tenths of a second in a row that begin in it.
-    """
+    """The whole seconds after the first failure that have a call, the first first, and how many calls each has."""
 
     at: Wave
     calls: Wave
     fullest: Wave
+    """The most calls in any ten tenths of a second in a row that begin in it."""
 
 
 def seconds(calls: Wave) -> Seconds:

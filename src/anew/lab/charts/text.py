@@ -138,13 +138,7 @@ PLAIN: Final = -1
 
 
 class Canvas:
-    """Dots in ``columns`` by ``rows`` characters; the dot at (0, 0) is bottom left.
-
-    Args:
-        columns: Characters across, >= 1.
-        rows: Characters down, >= 1.
-        braille: False: draw with ASCII signs.
-    """
+    """Dots in ``columns`` by ``rows`` characters, Braille or ASCII signs; the dot at (0, 0) is bottom left."""
 
     def __init__(self, columns: int, rows: int, *, braille: bool = True) -> None:
         self.columns, self.rows, self.braille = columns, rows, braille
@@ -206,14 +200,7 @@ class Canvas:
 class Frame:
     """The axes around what is drawn: ticks and names, and a place across that matters of itself.
 
-    Args:
-        width: Characters across, all in all.
-        up: Ticks of the vertical axis.
-        style: What the terminal can show.
-
-    Attributes:
-        gutter: Characters left of what is drawn.
-        inner: Characters of what is drawn.
+    Of the characters across, ``gutter`` are left of what is drawn, and ``inner`` are for what is drawn.
     """
 
     def __init__(self, width: int, up: Sequence[Tick], style: Style) -> None:
