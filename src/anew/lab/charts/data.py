@@ -84,9 +84,8 @@ def compose(
     match kind:
         case "band":
             band = curve_band(policies, retries)
-            caption = (
-                f"The shade reaches from the earliest to the latest wait, the line is {line_words(band)}."
-            )
+            line = line_words(band)
+            caption = f"The shade reaches from the earliest to the latest wait, the line is {line}."
             return Picture(_title("The wait before each retry", policies), (band,), log=log, caption=caption)
         case "dots":
             shown = on_one_axis([dots(named, scenario, retries) for named in policies])
@@ -123,10 +122,9 @@ def _checked(kind: str, policies: Sequence[Named]) -> None:
     if kind not in KINDS:
         raise refused("kind", kind, f"one of: {', '.join(KINDS)}")
     if not 1 <= len(policies) <= MAX_POLICIES:
-        message = (
-            f"policies: {len(policies)} of them are not valid; expected 1 to {MAX_POLICIES} in one picture"
-        )
-        raise InvalidInput(message, field="policies", value=len(policies))
+        count = len(policies)
+        message = f"policies: {count} of them are not valid; expected 1 to {MAX_POLICIES} in one picture"
+        raise InvalidInput(message, field="policies", value=count)
     for label, policy in policies:
         if policy.retries == 0:
             message = f"policy: {label} allows no retry; expected one that has waits to draw"
@@ -152,18 +150,12 @@ def _title(what: str, policies: Sequence[Named]) -> str:
 
 
 def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
-    """Give each policy's nominal, earliest, latest and mean wait, retry by retry.
-
-    Args:
-        retries: Retries to show; None: as many as each policy has, 25 where it has no end.
-    """
+    """Give each policy's nominal, earliest, latest and mean wait, retry by retry."""
     # No percentiles, which cost as much as all the rest.
-    return Band(
-        tuple(
-            band_line(name, explain(policy, shown_retries(policy, retries), percentiles=()).rows)
-            for name, policy in policies
-        )
-    )
+    told = [
+        (label, explain(policy, shown_retries(policy, retries), percentiles=())) for label, policy in policies
+    ]
+    return Band(tuple(band_line(label, explained.rows) for label, explained in told))
 
 
 def band_line(name: str, rows: Sequence[Forecast]) -> BandLine:
@@ -191,10 +183,6 @@ def dots(named: Named, scenario: Scenario, retries: int | None = None) -> Dots:
     Args:
         scenario: Jobs, at most 100,000 dots in all, and the seed. Calls fail until the end of the outage, and the first
             one after it succeeds; without success they always fail.
-        retries: Retries to show; None: as many as the policy has, 25 where it has no end.
-
-    Raises:
-        InvalidInput: A number is out of bounds.
     """
     count, jobs, outage_ms = shown_retries(named.policy, retries), scenario.jobs, scenario.outage_end_ms
     whole("jobs", jobs, 1, max(1, MAX_DOTS // max(count, 1)), f"no more than {MAX_DOTS:,} dots in all")
@@ -223,11 +211,7 @@ def heat(
 
     Args:
         scenario: What happens to the jobs; at most 25 million retries in all.
-        retries: Retries to show; None: as many as the policy has, 25 where it has no end.
         log: Bins that are equally wide on an axis of powers; else of equal duration, beginning at 0.
-
-    Raises:
-        InvalidInput: A number is out of bounds.
     """
     herds = []
     for _, policy in policies:
@@ -236,16 +220,10 @@ def heat(
         herds.append([as_wave(made.get(retry, ())) for retry in range(1, max(made, default=1) + 1)])
     spans = [ends(found) for found in herds]
     edges = bin_edges(min(first for first, _ in spans), max(last for _, last in spans), TIME_BINS, log)
+    counts = [tuple(tuple(tally(wave, edges)) for wave in found) for found in herds]
     return tuple(
-        Heat(
-            label,
-            scenario.jobs,
-            edges,
-            tuple(tuple(tally(wave, edges)) for wave in found),
-            log,
-            scenario.outage_end_ms,
-        )
-        for (label, _), found in zip(policies, herds, strict=True)
+        Heat(label, scenario.jobs, edges, each, log, scenario.outage_end_ms)
+        for (label, _), each in zip(policies, counts, strict=True)
     )
 
 
@@ -260,11 +238,7 @@ def histogram(named: Named, retry: int, scenario: Scenario) -> Histogram:
     """Give how one retry's waits are spread: drawn by the engine, as many as there are jobs.
 
     Args:
-        retry: Which retry, 1 = the first, one that the policy allows.
         scenario: Jobs, a wait each; at most 25 million with those of the retries before. And the seed.
-
-    Raises:
-        InvalidInput: A number is out of bounds, or the policy has no such retry.
     """
     most = MAX_RETRIES if named.policy.retries is None else min(MAX_RETRIES, named.policy.retries)
     whole("retry", retry, 1, most, f"a retry that {named.label} has")
@@ -293,9 +267,6 @@ def load_of(
         from_ms: Where to begin to look.
         to_ms: Where to stop; None: behind the last call.
         log: The axis counts in powers, from 0 on; None: if that shows more.
-
-    Raises:
-        InvalidInput: There is nothing to be seen there.
     """
     if to_ms is not None and to_ms <= from_ms:
         after = format_duration_short(from_ms)
@@ -331,10 +302,7 @@ def shown_retries(policy: Policy, retries: int | None = None) -> int:
     """Give how many retries a picture shows: as many as asked for and the policy allows.
 
     Args:
-        retries: What was asked for; None: all that the policy allows, 100 at most, or 25 where there is no end.
-
-    Raises:
-        InvalidInput: ``retries`` is not in 1 to 1,000.
+        retries: What was asked for, 1 to 1,000; None: all that the policy allows, 100 at most, or 25 where there is no end.
     """
     whole("retries", retries, 1, MAX_RETRIES, "the retries to show")
     if retries is None:
@@ -353,10 +321,6 @@ def retries_of_herds(policy: Policy, jobs: int, retries: int | None, herds: int 
 
 
 def whole(field: str, value: int | None, low: int, high: int, what: str) -> None:
-    """Refuse a number out of bounds; None passes.
-
-    Raises:
-        InvalidInput: Names field, value and expectation.
-    """
+    """Refuse a number out of bounds; None passes."""
     if value is not None and not low <= value <= high:
         raise refused(field, value, f"a whole number from {low:,} to {high:,}, {what}")

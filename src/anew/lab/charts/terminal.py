@@ -208,15 +208,13 @@ def _heat(heat: Heat, style: Style, width: int, peers: Sequence[Heat]) -> list[L
     frame = Frame(width, [Tick(1 - row / last, str(row + 1)) for row in range(len(heat.counts))], style)
     scale = Scale(heat.edges_ms[0], heat.edges_ms[-1], heat.log)
     rows = [gathered(row, frame.inner) for row in heat.counts]
-    own, most = (
-        max(max(gathered(row, frame.inner)) for one in some for row in one.counts) or 1
-        for some in ([heat], peers)
-    )
+    most = max(max(gathered(row, frame.inner)) for one in peers for row in one.counts) or 1
     shades = _SHADES if style.braille else _SHADES_ASCII
     body = [
         spans((_shade(count, most, shades), colour) for count in row)
         for row, colour in zip(rows, retry_colours(len(rows), dark=style.dark), strict=True)
     ]
+    own = max(map(max, rows)) or 1
     together = f"at most {count_label(own)} of {count_label(heat.jobs)} jobs in one character"
     mark = frame.outage(heat.outage_ms, scale)
     return [
