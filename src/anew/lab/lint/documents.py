@@ -217,10 +217,8 @@ class _Reader:
         else:
             named = [(name, value, path)]
         if len(named) > MAX_POLICIES:
-            raise InvalidInput(
-                f"policies: {len(named):,} are too many; expected at most {MAX_POLICIES} in one file",
-                field="policies",
-            )
+            message = f"policies: {len(named):,} are too many; expected at most {MAX_POLICIES} in one file"
+            raise InvalidInput(message, field="policies")
         for own, inner, place in named:
             line = self._lines.of_path(place)
             yield Entry(file=self._file, name=own, value=inner, line=line, default_limit=limit)
@@ -247,10 +245,13 @@ class _Reader:
         """Give the default policy of ``anew.toml``: its own, or Zizq's three numbers."""
         value = server.get(_DEFAULT)
         if isinstance(value, str):
-            value = _inner_json(value) if value.lstrip().startswith("{") else {"preset": value}
+            try:
+                value = strict_json(value) if value.lstrip().startswith("{") else {"preset": value}
+            except (ValueError, RecursionError) as error:
+                raise refused(f"server.{_DEFAULT}", value, f"a policy as JSON ({error})") from None
         zizq = {inner: server[name] for name, inner in _ZIZQ.items() if name in server}
         if value is None and zizq:
-            value = _zizq(zizq)
+            value = {name: _zizq(name, given) for name, given in zizq.items()}
         if value is None:
             return
         if isinstance(value, Mapping) and "default-retry-limit" in server:
@@ -261,19 +262,9 @@ class _Reader:
         yield Entry(file=self._file, name=_DEFAULT, value=value, line=line)
 
 
-def _inner_json(text: str) -> Any:
-    try:
-        return strict_json(text)
-    except (ValueError, RecursionError) as error:
-        raise refused(f"server.{_DEFAULT}", text, f"a policy as JSON ({error})") from None
-
-
-def _zizq(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give Zizq's three numbers as whole milliseconds, as the server reads them."""
-    return {
-        name: parse_duration(value, field=name) if isinstance(value, str) and name != "exponent" else value
-        for name, value in given.items()
-    }
+def _zizq(name: str, given: Any) -> Any:
+    """Give one of Zizq's three numbers, a duration as whole milliseconds, as the server reads it."""
+    return parse_duration(given, field=name) if isinstance(given, str) and name != "exponent" else given
 
 
 def _limit(value: Any) -> int | None:
@@ -304,9 +295,8 @@ def _durations(value: Any, field: str) -> tuple[int, ...]:
     if not isinstance(value, list):
         return (parse_duration_with_unit(value, field),)
     if len(value) > MAX_OUTAGES:
-        raise InvalidInput(
-            f"{field}: {len(value)} outages are too many; expected at most {MAX_OUTAGES}", field=field
-        )
+        message = f"{field}: {len(value)} outages are too many; expected at most {MAX_OUTAGES}"
+        raise InvalidInput(message, field=field)
     return tuple(parse_duration_with_unit(each, f"{field}[{index}]") for index, each in enumerate(value))
 
 

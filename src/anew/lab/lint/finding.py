@@ -59,11 +59,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 1 <= self.jobs <= MAX_JOBS:
             raise refused("jobs", self.jobs, f"a whole number from 1 to {MAX_JOBS}")
-        if len(self.outages_ms) > MAX_OUTAGES:
-            number = len(self.outages_ms)
-            raise InvalidInput(
-                f"outages: {number} are too many; expected at most {MAX_OUTAGES}", field="outages"
-            )
+        if (number := len(self.outages_ms)) > MAX_OUTAGES:
+            message = f"outages: {number} are too many; expected at most {MAX_OUTAGES}"
+            raise InvalidInput(message, field="outages")
         if not 0 <= self.deaths < 1:
             raise refused("deaths", self.deaths, "a share from 0 to less than 1")
 
@@ -93,7 +91,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 Look = Callable[[Facts, Context], Iterator[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One thing to look at."""
 
@@ -118,9 +116,7 @@ def rule(name: str, severity: Severity, example: Any, **stated: Any) -> Callable
     def register(look: Look) -> Look:
         reason = " ".join((look.__doc__ or "").split())
         context = Context(**stated)
-        RULES[name] = Rule(
-            name=name, severity=severity, reason=reason, look=look, example=example, context=context
-        )
+        RULES[name] = Rule(name, severity, reason, look, example, context)
         return look
 
     return register

@@ -94,9 +94,8 @@ def ceil_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
     if ceil is None or ceil == facts.policy.floor_ms:
         return
     shares = [1 - law.cdf(ceil - 1) for law in facts.laws]
-    yield from _piles(
-        facts, context, shares, f"wait exactly ceil, {format_duration(ceil)}; {_no_ceil(facts)}"
-    )
+    where = f"wait exactly ceil, {format_duration(ceil)}; {_no_ceil(facts)}"
+    yield from _piles(facts, context, shares, where)
 
 
 def _no_ceil(facts: Facts) -> str:
@@ -113,9 +112,8 @@ def floor_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
     if floor in (0, facts.policy.ceil_ms):
         return
     shares = [law.cdf(floor) for law in facts.laws]
-    yield from _piles(
-        facts, context, shares, f"wait exactly floor, {format_duration(floor)}; raise the curve instead"
-    )
+    where = f"wait exactly floor, {format_duration(floor)}; raise the curve instead"
+    yield from _piles(facts, context, shares, where)
 
 
 @rule("thin-jitter", Severity.INFO, {"curve": _DOUBLING, "jitter": {"add": "1s"}, "limit": 12})

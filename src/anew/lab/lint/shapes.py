@@ -23,16 +23,10 @@ def retries_at_once(facts: Facts, context: Context) -> Iterator[str]:
     """Several retries in the same millisecond have no better chance than one, and make a burst of calls."""
     spent = [row.retry for row in facts.rows if row.latest_ms == 0]
     if len(spent) > 1:
-        yield (
-            f"retries {listed(spent)} wait nothing: {_at_once(spent)}; give each a wait, or keep one of them"
-        )
-
-
-def _at_once(spent: list[int]) -> str:
-    """Say how many runs come together: neighbours do, and each with the run before them."""
-    if spent[-1] - spent[0] == len(spent) - 1:
-        return f"{len(spent) + 1} runs in the same instant"
-    return "each in the same instant as the run before it"
+        together = "each in the same instant as the run before it"
+        if spent[-1] - spent[0] == len(spent) - 1:  # neighbours come together, and with the run before them
+            together = f"{len(spent) + 1} runs in the same instant"
+        yield f"retries {listed(spent)} wait nothing: {together}; give each a wait, or keep one of them"
 
 
 @rule(
@@ -116,9 +110,8 @@ def _bound(facts: Facts) -> str | None:
         return "floor and ceil are the same"
     if any(reach.latest > policy.highest_ms for reach in facts.reaches):
         return "365 d is the longest there is" if policy.ceil_ms is None else "ceil holds them all"
-    return (
-        "floor holds them all" if any(reach.earliest < policy.floor_ms for reach in facts.reaches) else None
-    )
+    below = any(reach.earliest < policy.floor_ms for reach in facts.reaches)
+    return "floor holds them all" if below else None
 
 
 def _flat(curve: Any) -> str | None:
