@@ -32,13 +32,14 @@ def labels(forms: Sequence[Any], names: Sequence[str] = ()) -> list[str]:
     found: list[str] = []
     for number, form in enumerate(forms, 1):
         given = names[number - 1] if number <= len(names) else ""
-        name = _short(given) or _label(form, number)
+        name = cut(given, _LABEL) or _label(form, number)
         found.append(name if name not in found else f"{name} ({number})")
     return found
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LABEL else f"{name[: _LABEL - 1]}…"
+def cut(text: str, width: int) -> str:
+    """Give a text that is no longer than said; its tail gives way."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + ("…" if width else "")
 
 
 def _label(form: Any, number: int) -> str:

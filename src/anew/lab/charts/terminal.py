@@ -29,6 +29,7 @@ from anew.lab.charts.axes import (
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel, Picture
 from anew.lab.charts.text import Canvas, Frame, Line, Span, Style, beside, clipped, painted, spans
+from anew.lab.named import cut
 
 MIN_COLUMNS: Final = 30
 _GAP: Final = 3
@@ -86,11 +87,6 @@ def _panel(panel: Panel, style: Style, width: int, picture: Picture, last: bool)
             assert_never(panel)
     # A single panel is what the title says.
     return drawn if alone else [[Span(cut(panel.label, width), weight="bold")], *drawn]
-
-
-def cut(text: str, width: int) -> str:
-    """Give a text that is no longer than said; its tail gives way."""
-    return text if len(text) <= width else text[: max(width - 1, 0)] + ("…" if width else "")
 
 
 def height_of(canvas: Canvas, scale: Scale, value: float) -> int:
