@@ -248,7 +248,8 @@ def outliving(
                 break
             text = str(error).removeprefix("window: ")
             raise InvalidInput(f"outlive: {text}", field="outlive", value=outlive_ms) from None
-        end_ms = _reached(found, share)
+        last = None if share == 1 else last_retry(found.policy)
+        end_ms = found.earliest_ms if last is None else last.outlived_by(100 * share)
         if end_ms * _HARDLY < found.window_ms:
             many, end = "some" if share == 1 else "that many", format_duration(end_ms)
             expected = (
@@ -273,14 +274,6 @@ def outliving(
     # How far that is from what the search asked for is nobody's concern.
     family_words, *equations, _, spread = best.how
     return msgspec.structs.replace(best, how=(family_words, words, *equations, spread))
-
-
-def _reached(found: Fit, share: float) -> int:
-    """Give the longest outage that a share of the jobs outlives."""
-    if share == 1:
-        return found.earliest_ms
-    last = last_retry(found.policy)
-    return found.earliest_ms if last is None else last.outlived_by(100 * share)
 
 
 # ---- what ``fit`` says of its proposal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -63,7 +63,9 @@ def wait_edges(herds: Sequence[Wave], bins: int) -> tuple[float, ...]:
         width = max(low * _THIN, 1.0)
         first = -_BESIDE if low >= _BESIDE * width else 0
         return tuple(low + width * (place - 0.5) for place in range(first, _BESIDE + 2))
-    step = _common([step_of(waits) for waits in herds if len(waits)], high - low)
+    steps = [step_of(waits) for waits in herds if len(waits)]
+    common = math.lcm(*steps)
+    step = common if 2 * common <= high - low else max(steps)  # or there would be too few bins
     values = -(-(high - low) // step) + 1
     width = step * _values_each(values, bins)
     count = -(-values * step // width)
@@ -72,13 +74,6 @@ def wait_edges(herds: Sequence[Wave], bins: int) -> tuple[float, ...]:
 
 def _ends(waits: Wave) -> tuple[int, int]:
     return (min(waits), max(waits)) if isinstance(waits, list) else (int(waits.min()), int(waits.max()))
-
-
-def _common(steps: Iterable[int], span: int) -> int:
-    """Give the least step that is a whole number of each herd's; the largest where that would leave too few bins."""
-    steps = list(steps)
-    common = math.lcm(*steps)
-    return common if 2 * common <= span else max(steps)
 
 
 def _values_each(values: int, bins: int) -> int:

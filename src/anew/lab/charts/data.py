@@ -112,7 +112,8 @@ def compose(
 
 def _story(scenario: Scenario) -> str:
     """Say in a few words what happens."""
-    text = _counted(scenario.jobs, scenario.over_ms)
+    when = f"within {format_duration(scenario.over_ms)}" if scenario.over_ms else "together"
+    text = "One job fails" if scenario.jobs == 1 else f"{scenario.jobs:,} jobs fail {when}"
     if not scenario.success:
         return f"{text}, and at every retry"
     return f"{text}, in an outage of {format_duration(scenario.outage_ms)}" if scenario.outage_ms else text
@@ -129,12 +130,6 @@ def _checked(kind: str, policies: Sequence[Named]) -> None:
         if policy.retries == 0:
             message = f"policy: {label} allows no retry; expected one that has waits to draw"
             raise InvalidInput(message, field="policy", value=label)
-
-
-def _counted(jobs: int, over_ms: int = 0) -> str:
-    if jobs == 1:
-        return "One job fails"
-    return f"{jobs:,} jobs fail {f'within {format_duration(over_ms)}' if over_ms else 'together'}"
 
 
 def _title(what: str, policies: Sequence[Named]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 from anew.errors import NotSupported
@@ -21,9 +22,7 @@ _DOT: Final = re.compile(rb"M (\S+ \S+) \nL \1 \n")
 
 def has_matplotlib() -> bool:
     """Tell whether figures can be drawn here: matplotlib draws them, and itself needs NumPy."""
-    import importlib.util
-
-    return has_numpy() and importlib.util.find_spec("matplotlib") is not None
+    return has_numpy() and find_spec("matplotlib") is not None
 
 
 def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False) -> bytes:
