@@ -287,7 +287,8 @@ def _cut_short(
     policy: Policy, span: Span, come: tuple[float, Wave], before_ms: int, percents: Sequence[float]
 ) -> Forecast:
     """Tell a retry of which a deadline cuts some waits by those that come."""
-    (share, waits), bounds = come, _bounds(policy, span, before_ms)
+    share, waits = come
+    bounds = _bounds(policy, span, before_ms)
     nearly = bounds is None and len(waits) > 0
     if bounds is None:
         bounds = (int(waits[0]), int(waits[-1])) if nearly else (span.earliest_ms or 0, span.latest_ms or 0)

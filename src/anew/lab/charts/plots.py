@@ -223,7 +223,8 @@ def _draw(panel: Panel, line: int, place: _Place, picture: Picture) -> None:
 
 def _band(band: Band, place: _Place) -> None:
     several = len(band.lines) > 1
-    scale, (across, ticks) = band_scale(band, log=place.log), retry_axis(band, 12)
+    scale = band_scale(band, log=place.log)
+    across, ticks = retry_axis(band, 12)
     ends = [
         _one_band(place, line, number, across, scale, several=several)
         for number, line in enumerate(band.lines)
