@@ -195,3 +195,13 @@ def test_means_are_those_of_the_waits_that_come() -> None:
     (row,) = explain(body).rows
     assert row.mean_ms == pytest.approx(150_000, rel=0.01)
     assert row.share == pytest.approx(0.5, abs=0.008)
+
+
+def test_however_much_a_life_costs_two_hundred_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without NumPy 100,000 retries are drawn at most, which would be 99 lives of 1,001 here.
+    monkeypatch.setattr(module, "has_numpy", lambda: False)
+    last_retry.cache_clear()
+    policy = Policy.from_json(
+        {"curve": {"constant": "1s"}, "jitter": "full", "limit": 1_000, "deadline": "30d"}
+    )
+    assert len(last_retry(policy).times_ms) == 200
