@@ -123,6 +123,7 @@ class Events:
         self._hooks: dict[str, list[Hook]] = {}
         self._waiting: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
         self._thread: threading.Thread | None = None
+        self._last: threading.Thread | None = None
         self._lock = threading.Lock()
         self._dropping = False
 
@@ -139,14 +140,13 @@ class Events:
         if event.name not in self._hooks:
             return
         try:
-            if self._thread is None:
-                self._start()
+            with self._lock:
+                if self._thread is None:
+                    self._start()
+                self._waiting.put_nowait(event)
+            self._dropping = False
         except RuntimeError:  # no thread can be started, as at the interpreter's end
             log.exception("hooks cannot be called: an event is dropped", extra={"event": event.name})
-            return
-        try:
-            self._waiting.put_nowait(event)
-            self._dropping = False
         except queue.Full:
             if not self._dropping:
                 log.warning("hooks are too slow: events are dropped", extra={"waiting": MOST_WAITING})
@@ -160,26 +160,32 @@ class Events:
 
     def close(self) -> None:
         """Call the hooks for what has happened until now, and end the thread; the next event starts another."""
-        thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            self._waiting.put(None)
+        if self._thread is threading.current_thread():
+            return
+        with self._lock:
+            thread, self._thread = self._thread, None
+            waiting = self._waiting
+        if thread is not None:
+            waiting.put(None)
             thread.join()
 
     def forget_thread(self) -> None:
         """In a forked child: the thread is not here, and what waits is the parent's."""
-        self._thread = None
-        self._waiting = queue.Queue(MOST_WAITING)
+        self._thread = self._last = None
         self._lock = threading.Lock()
 
     def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="anew-events", daemon=True)
-                thread.start()
-                self._thread = thread
+        # Each has a queue of its own: another one would take the end that `close` has meant for this one, which then never ends.
+        waiting: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        arguments = (waiting, self._last)
+        thread = threading.Thread(target=self._run, args=arguments, name="anew-events", daemon=True)
+        thread.start()
+        self._thread, self._last, self._waiting = thread, thread, waiting
 
-    def _run(self) -> None:
-        while (event := self._waiting.get()) is not None:
+    def _run(self, waiting: queue.Queue[Event | None], before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()  # hooks are called one after the other
+        while (event := waiting.get()) is not None:
             self.call(event)
 
     def call(self, event: Event) -> None:

@@ -90,6 +90,56 @@ def test_the_thread_ends_and_the_next_event_starts_another() -> None:
     assert heard == ["1", "2"]
 
 
+def test_an_event_that_comes_while_the_thread_ends_is_heard_after_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, ending, go_on = threading.Event(), threading.Event(), threading.Event()
+    join = threading.Thread.join
+
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        if threading.current_thread() is closing:
+            ending.set()
+        join(thread, timeout)
+
+    heard: list[str] = []
+
+    def slow(one: Event) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        heard.append(one.job_id)
+
+    hooks = Events()
+    hooks.add(slow, ["enqueued"])
+    hooks.emit(event(1))
+    assert begun.wait(20)
+    closing = threading.Thread(target=hooks.close, daemon=True)
+    monkeypatch.setattr(threading.Thread, "join", joined)
+    closing.start()
+    assert ending.wait(20)
+    hooks.emit(event(2))
+    go_on.set()
+    join(closing, 20)
+    assert not closing.is_alive()
+    hooks.close()
+    assert heard == ["1", "2"]
+
+
+def test_a_hook_may_close_its_application() -> None:
+    heard: list[str] = []
+    hooks = Events()
+
+    def close(one: Event) -> None:
+        hooks.close()
+        heard.append(one.job_id)
+
+    hooks.add(close, ["enqueued"])
+    for number in (1, 2):
+        hooks.emit(event(number))
+    hooks.close()
+    assert heard == ["1", "2"]
+    assert "anew-events" not in [thread.name for thread in threading.enumerate()]
+
+
 def test_an_event_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(
         InvalidInput, match=r"on: 'done' is no event; expected one of enqueued, started"
