@@ -63,7 +63,7 @@ class CronTask:
         return NewCron(
             name=name,
             expression=self.expression,
-            job=self.task.call(*self.args, **self.kwargs).job(),
+            job=self.task.call(*self.args, **self.kwargs).job(now=0),  # its times count from each firing
             timezone=self.timezone,
             **{"patience_ms": None} if self.catch_up else {},
         )

@@ -424,12 +424,12 @@ class Submission(Generic[P, T]):
         """Give a call that somebody else enqueues; see `Task.call`."""
         return Call(self, self._task.arguments.write(args, kwargs))
 
-    def job(self, payload: bytes) -> NewJob:
-        """Give the job of a call."""
+    def job(self, payload: bytes, now: int | None = None) -> NewJob:
+        """Give the job of a call, whose times count from an instant, epoch ms; None: from now."""
         task, options = self._task, self._options
         if self._plain:
             return NewJob(task.name, options.queue, Raw(payload))
-        now = task.app.now()
+        now = task.app.now() if now is None else now
         ready_at = options.at if options.delay_ms is None else now + options.delay_ms
         fields: dict[str, Any] = {
             "priority": options.priority,
@@ -459,9 +459,9 @@ class Call:
         self._submission = submission
         self._payload = payload
 
-    def job(self) -> NewJob:
-        """Give the job that it makes."""
-        return self._submission.job(self._payload)
+    def job(self, now: int | None = None) -> NewJob:
+        """Give the job that it makes; see `Submission.job`."""
+        return self._submission.job(self._payload, now)
 
 
 def _positional(call: object) -> Sequence[Any]:

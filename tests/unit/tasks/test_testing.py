@@ -208,6 +208,28 @@ def test_cron_entries_and_retries_come_in_the_order_of_time(app: Anew, test: App
     assert order == ["run 00:00", "tick 00:10", "run 00:15", "tick 00:20"]
 
 
+@pytest.mark.parametrize(("late", "ran"), [("10m", 1), ("10m1s", 0)])
+def test_a_cron_job_expires_by_the_time_of_its_slot(app: Anew, late: str, ran: int) -> None:
+    @app.cron("0 1 * * *", tz="UTC")
+    @app.task(expires="10m")
+    def tick() -> None: ...
+
+    with app.test() as test:
+        test.clock.advance("1h", run=False)
+        test.clock.advance(late, run=False)
+        assert len(test.drain()) == ran
+
+
+def test_a_cron_job_holds_its_key_from_its_slot_on(app: Anew) -> None:
+    @app.cron("0 * * * *", tz="UTC")
+    @app.task(unique=Unique(within="90m"), max_attempts=1)
+    def fails() -> None:
+        raise ConnectionError
+
+    with app.test() as test:  # from 01:00 to 02:30 the key is held, and from 03:00 to 04:30
+        assert [ran.at.hour for ran in test.clock.advance("5h")] == [1, 3, 5]
+
+
 # -- the rest of the engine
 
 
