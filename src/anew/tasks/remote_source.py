@@ -286,20 +286,27 @@ class RemoteSource:
                 for run in waiting
             ],
         }
+        if time.monotonic() < self._again_at:
+            self._put_off_asking(held, keys, done)
+            return
         try:
             answer = msgspec.json.decode(self._client.request("POST", "/v1/breakers", question))
         except PASSING as error:
-            self._unsaid = self._unsaid[-MOST_REPORTS:]
-            done.again += held
-            for stream_runs in done.taken:  # their handlers must not be called before that is known
-                kept = [run for run in stream_runs if run.name in keys]
-                stream_runs[:] = [run for run in stream_runs if run.name not in keys]
-                for run in kept:
-                    self._put_back(run)
+            self._put_off_asking(held, keys, done)
             self._wait(error)
             return
-        self._unsaid = []
+        self._unsaid, self._tries = [], 0
         self._answered(answer, held, done)
+
+    def _put_off_asking(self, held: Sequence[Run], keys: Mapping[str, str], done: Exchanged) -> None:
+        """Keep what breakers are to be told, and the jobs whose handlers must not be called before that is known."""
+        self._unsaid = self._unsaid[-MOST_REPORTS:]
+        done.again += held
+        for runs in done.taken:
+            for run in reversed([run for run in runs if run.name in keys]):
+                for stream in self._streams.values():
+                    stream.put_back(run)
+            runs[:] = [run for run in runs if run.name not in keys]
 
     def _answered(self, answer: Mapping[str, Any], held: Sequence[Run], done: Exchanged) -> None:
         until = {one["id"]: one["ready_at"] for one in answer["held"]}
@@ -318,11 +325,6 @@ class RemoteSource:
             run.outcome = Snoozed(ready_at=ready_at, reason=HELD, outcome="held")
             done.settled.append((run, Settled(State.SCHEDULED, ready_at)))
         done.held = len(kept)
-
-    def _put_back(self, run: Run) -> None:
-        for stream in self._streams.values():
-            if stream.forget({run.key: run}):
-                stream.put_back(run)
 
     # -- for the streams
 
@@ -433,9 +435,14 @@ class _Stream:
             return runs
 
     def put_back(self, run: Run) -> None:
-        """Have a run that was taken and not begun be taken again."""
+        """Have a run that was taken and not begun be taken again; where its connection has broken, the server has its job."""
         with self._lock:
-            self._waiting.appendleft(run)
+            if not self._knows(run):
+                return
+            _, connection = self._running.pop(run.key)
+            if connection == self._connections and not self._is_broken:
+                self._waiting.appendleft(run)
+                self.is_drained = False
 
     def check(self) -> None:
         """Raise what has ended it for good.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -51,6 +51,8 @@ class Server:
         tries: One for each try, when it is made.
         held: By id, when the job was taken that is in flight.
         reports: All that were made.
+        asked: How often it was asked about breakers.
+        meanwhile: Called when it is asked about breakers.
     """
 
     def __init__(self) -> None:
@@ -58,6 +60,8 @@ class Server:
         self.tries: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.held: dict[str, int] = {}
         self.reports: list[dict[str, Any]] = []
+        self.asked = 0
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def take(self, queues: object, **_: object) -> Stream:
         self.tries.put(1)
@@ -68,6 +72,10 @@ class Server:
         return stream
 
     def request(self, method: str, path: str, body: Any) -> bytes:
+        if (method, path) == ("POST", "/v1/breakers"):
+            self.asked += 1
+            self.meanwhile()
+            return msgspec.json.encode({"held": [], "open": {}, "turned": []})
         assert (method, path) == ("POST", "/v1/jobs/reports")
         results: list[dict[str, Any]] = []
         for report in msgspec.json.decode(msgspec.json.encode(body))["reports"]:
@@ -84,9 +92,9 @@ class Server:
 class Bench:
     """A source whose stream is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: Anew) -> None:
         self.server = Server()
-        self.source = RemoteSource(Anew(), self.server)  # type: ignore[arg-type]
+        self.source = RemoteSource(app, self.server)  # type: ignore[arg-type]
         self.exchange()
         self.server.tries.get(timeout=WAIT_S)
         self.connect()
@@ -124,6 +132,14 @@ class Bench:
             self.source.sleep(WAIT_S, seen)
             assert self.source.seen != seen
 
+    def ask(self) -> None:
+        """Exchange until the server is asked about breakers; nothing may be taken."""
+        while not self.server.asked:
+            seen = self.source.seen
+            assert self.exchange().taken == [[]]
+            if not self.server.asked:
+                self.source.sleep(WAIT_S, seen)
+
     def lose(self) -> None:
         """Break the stream, and return when the worker knows it."""
         self.server.held.clear()
@@ -139,9 +155,25 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr("anew.client.feed.retry_wait_ms", lambda *_: 0)
-    made = Bench()
+    made = Bench(Anew())
     yield made
     made.close()
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """One whose jobs call a service that has a breaker."""
+    monkeypatch.setattr("anew.client.feed.retry_wait_ms", lambda *_: 0)
+    app = Anew()
+    app.task(name="t", downstream="stripe")(lambda: None)
+    made = Bench(app)
+    yield made
+    made.close()
+
+
+def unreachable() -> None:
+    """Answer nothing."""
+    raise Unreachable("the server is gone")
 
 
 def job(taken_at: int) -> JobView:
@@ -214,3 +246,32 @@ def test_a_run_that_goes_on_under_a_new_hold_says_so(bench: Bench) -> None:
     assert bench.server.reports == [{"id": JOB_ID, "taken_at": 200, "end": "goes_on"}]
     run.end(None)
     assert bench.exchange(run).settled == [(run, None)]
+
+
+def test_a_server_that_is_not_there_is_asked_about_breakers_after_a_wait_alone(
+    guarded: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anew.tasks.remote_source.retry_wait_ms", lambda *_: 60_000)
+    guarded.server.meanwhile = unreachable
+    guarded.deliver(taken_at=100)
+    guarded.ask()
+    done = [guarded.exchange() for _ in range(3)]
+    assert ([one.taken for one in done], guarded.server.asked) == ([[[]]] * 3, 1)
+
+
+def test_a_job_that_is_kept_back_while_its_stream_breaks_runs_once(
+    guarded: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off() -> None:
+        guarded.lose()
+        unreachable()
+
+    monkeypatch.setattr("anew.tasks.remote_source.retry_wait_ms", lambda *_: 0)
+    guarded.server.meanwhile = break_off
+    guarded.deliver(taken_at=100)
+    guarded.ask()
+    guarded.server.meanwhile = lambda: None
+    guarded.connect()
+    guarded.deliver(taken_at=200)
+    assert guarded.take().token == 200
+    assert guarded.exchange().taken == [[]]
