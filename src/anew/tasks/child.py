@@ -105,10 +105,9 @@ def place_of(function: Callable[..., Any]) -> str:
 
 def main() -> None:
     """Run jobs until the worker is gone."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the worker, which decides what becomes of its children
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # For the worker, which decides what becomes of its children. Not SIG_IGN: programs that a handler starts would inherit it.
+        signal.signal(number, lambda *_: None)
     connection = Connection(int(sys.argv[1]))
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, requests), daemon=True).start()

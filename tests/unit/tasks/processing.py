@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -46,6 +47,17 @@ def hang(notes: str) -> None:
 def fail(kind: str) -> None:
     """Raise what is asked for."""
     raise {"key": KeyError, "value": ValueError}[kind](kind)
+
+
+@app.task(process=True, keep_result="1h")
+def end_program() -> int:
+    """Start a program and ask it to end; give its exit code."""
+    program = subprocess.Popen(["sleep", "60"])
+    try:
+        program.terminate()
+        return program.wait(10)
+    finally:
+        program.kill()
 
 
 @app.task(process=True)
