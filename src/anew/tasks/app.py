@@ -714,24 +714,27 @@ def _ids(placed: Sequence[Placed]) -> list[str]:
 def name_of(function: Callable[..., Any]) -> str:
     """Name a function the same in the program that is started as a script and in a worker that imports it."""
     module = getattr(function, "__module__", "") or ""
-    if module == "__anew__":  # a script in a worker's process
-        module = Path(function.__code__.co_filename).stem
-    return f"{_main_name() if module == '__main__' else module}.{getattr(function, '__qualname__', repr(function))}"
+    file = function.__code__.co_filename if module == "__anew__" else None
+    return f"{_same_name(module, file)}.{getattr(function, '__qualname__', repr(function))}"
 
 
 def _module_name(names: Mapping[str, Any]) -> str:
     """Name a module, by its globals, the same in both."""
     module = str(names.get("__name__") or FORMER_NAME)
-    if module == "__anew__":
-        return Path(str(names.get("__file__", module))).stem
-    return _main_name() if module == "__main__" else module
+    return _same_name(module, names.get("__file__", module))
+
+
+def _same_name(module: str, file: object) -> str:
+    if module == "__anew__":  # a script in a worker's process
+        return Path(str(file)).stem
+    return (_main_name() if module == "__main__" else module).removesuffix(".__main__")
 
 
 def _main_name() -> str:
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:
-        return str(spec.name).removesuffix(".__main__")
+        return str(spec.name)
     file = getattr(main, "__file__", None)
     return Path(str(file)).stem if file else "__main__"
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,6 +186,33 @@ def test_a_process_whose_job_runs_too_long_is_killed(tmp_path: Path) -> None:
     info = handle.info()
     assert info is not None
     assert (info.errors[0].outcome, info.errors[0].error_type) == ("timeout", "TimeoutError")
+
+
+def test_a_program_that_a_handler_starts_in_a_process_heeds_signals() -> None:
+    job = processing.end_program.enqueue()
+    assert work() == {"succeeded": 1}
+    assert job.result() == -signal.SIGTERM
+
+
+def test_tasks_of_a_package_that_runs_as_a_program_run_in_processes(tmp_path: Path) -> None:
+    program = """
+        from anew import Anew
+
+        app = Anew(":memory:")
+
+        @app.task(process=True)
+        def apart() -> None: ...
+
+        if __name__ == "__main__":
+            apart.enqueue()
+            worker = app.worker(burst=True, concurrency=1)
+            worker.run()
+            print(worker.done["succeeded"], apart.name, app.name)
+    """
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__main__.py").write_text(textwrap.dedent(program))
+    told = subprocess.check_output([sys.executable, "-m", "shop"], cwd=tmp_path, text=True, timeout=60)
+    assert told == "1 shop.apart shop\n"
 
 
 def test_rules_and_signals_hold_for_processes() -> None:
