@@ -18,7 +18,7 @@ from django.utils.timezone import make_aware
 
 from anew.django.application import project_app
 from anew.django.task_options import check, options_of
-from anew.errors import AnewError
+from anew.errors import AnewError, InvalidJob
 from anew.jobs import State
 from anew.jobs.codec import DEFAULT_PRIORITY
 from anew.tasks.app import Anew
@@ -125,7 +125,7 @@ class AnewBackend(BaseTaskBackend):  # type: ignore[misc]
         task = None if info is None else django_task(info.task)
         if info is None or task is None:
             raise TaskResultDoesNotExist(result_id)
-        return result_of(task, self.alias, info)
+        return result_of(task, self.alias, info, *_arguments(self._noted(task), info.payload))
 
     def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
         """Check OPTIONS, for ``manage.py check``."""
@@ -210,9 +210,8 @@ def _handler(task: Any, alias: str) -> Callable[..., Any]:
     return handler
 
 
-def result_of(task: Any, alias: str, info: JobInfo) -> Any:
+def result_of(task: Any, alias: str, info: JobInfo, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Give a job as Django shows it."""
-    args, kwargs = _arguments(info.payload)
     status = _STATUS.get(info.state, TaskResultStatus.READY)
     begun = [one.began_at for one in info.errors] + ([] if info.taken_at is None else [info.taken_at])
     ended = info.completed_at if status is TaskResultStatus.SUCCESSFUL else None
@@ -250,9 +249,13 @@ def _result(
     )
 
 
-def _arguments(payload: bytes | None) -> tuple[list[Any], dict[str, Any]]:
-    found = msgspec.json.decode(payload or b"{}")
-    return found.get("args", []), found.get("kwargs", {})
+def _arguments(
+    task: AnewTask[Any, Any, Any], payload: bytes | None
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    try:
+        return task.arguments.read(payload or b"{}")
+    except InvalidJob:  # written by hand
+        return (), {}
 
 
 def _created_at(job_id: str) -> datetime | None:

@@ -46,6 +46,21 @@ def test_djangos_tasks_are_durable_jobs_with_results(project: Project) -> None:
     assert shown == ["SUCCESSFUL", {"paid": ids[5]}, True, 1, [ids[5]], {"note": "x"}, [], True, "x", True]
 
 
+@pytest.mark.parametrize("serializer", ["json", "msgpack"])
+def test_the_result_shows_the_arguments_however_they_are_written(tmp_path: Path, serializer: str) -> None:
+    shown = Project(tmp_path, anew={"SERIALIZER": serializer}).python(
+        "from anew.jobs import NewJob\n"
+        "from msgspec import Raw\n"
+        "ids = [pay.enqueue(7, note='x').id]\n"
+        "for payload in (b'[7]', b'\"seven\"'):\n"
+        "  (placed,) = app.backend.enqueue([NewJob('shop.tasks.pay', 'default', Raw(payload))], plain=True)\n"
+        "  ids.append(placed.id)\n"
+        "found = [pay.get_result(one) for one in ids]\n"
+        "answer = [[one.args, one.kwargs] for one in found]"
+    )
+    assert shown == [[[7], {"note": "x"}], [[7], {}], [[], {}]]
+
+
 def test_failed_runs_are_tried_again_as_the_tasks_policy_says(project: Project) -> None:
     ids = project.python("answer = [flaky.enqueue(n).id for n in (2, 3)]")
     project.manage("anew_worker", "--burst", "--concurrency", "1")
