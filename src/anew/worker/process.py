@@ -87,10 +87,11 @@ class Run:
         return self._verdict(process.returncode, tail.text(), took_ms)
 
     def kill(self) -> None:
-        """End it at once, from another thread; `run` then says ``interrupted``."""
+        """End it at once, from another thread; `run` then says ``interrupted``, unless it has ended already."""
         with self._lock:
-            self._interrupted = True
-            self._signal(signal.SIGKILL)
+            if self._process is None or self._alive:
+                self._interrupted = True
+                self._signal(signal.SIGKILL)
 
     def _start(self) -> subprocess.Popen[bytes]:
         job = self._job

@@ -260,6 +260,18 @@ def test_programs_do_not_see_the_secrets_of_their_worker() -> None:
     assert without_secrets(environment).keys() == {"ANEW_URL", "ANEW_CA", "PATH", "MY_TOKEN", "MANEW_TOKEN"}
 
 
+def test_a_run_that_is_killed_after_its_end_has_ended_as_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While what its program has started still holds stderr, its end is not reported yet: the job would run again."""
+    run = Run(["true"], job(0))
+
+    def text(tail: object) -> str:
+        run.kill()
+        return ""
+
+    monkeypatch.setattr("anew.worker.process._Tail.text", text)
+    assert run.run().kind == "success"
+
+
 def test_a_name_that_cannot_stand_in_the_environment_is_a_failure_and_no_end_of_the_runner() -> None:
     """As a snowman where the locale is Latin-1: the worker would hold the job for ever and run no other."""
     odd = dataclasses.replace(job(0), type="\ud800")
