@@ -123,9 +123,8 @@ class Subscription:
             release: Whether those that were held are sent; if not, they are cancelled.
             replay_missed_since: What was published since then is sent too; a duration counts back from now.
         """
-        since = replay_missed_since
-        given = None if since is None else self._instant(since)
-        self._steer("enable", replay_missed_since=given, release=release)
+        since = self._instant(replay_missed_since, "replay_missed_since")
+        self._steer("enable", replay_missed_since=since, release=release)
 
     def rotate(self, secret: str | None = None, *, overlap: Wait = "1d") -> str:
         """Give it a new secret, which is returned; the old one signs beside it for `overlap`.
@@ -153,8 +152,8 @@ class Subscription:
         Raises:
             Conflict: It is neither active nor paused.
         """
-        ends = None if until is None else self._instant(until)
-        self._steer("replay", since=self._instant(since), until=ends, include=include)
+        begins, ends = self._instant(since, "since"), self._instant(until, "until")
+        self._steer("replay", since=begins, until=ends, include=include)
 
     def delete(self) -> None:
         """Remove it; what waits for it is cancelled."""
@@ -164,11 +163,13 @@ class Subscription:
         given = {name: value for name, value in members.items() if value is not None}
         return self._app.backend.steer(self.id, action, _json(given))
 
-    def _instant(self, value: datetime | Wait) -> str:
-        """Write an instant as epoch ms."""
+    def _instant(self, value: datetime | Wait | None, field: str) -> str | None:
+        """Write an instant as epoch ms; None stays None."""
+        if value is None:
+            return None
         if isinstance(value, datetime):
-            return str(instant_ms(value, "since"))
-        return str(self._app.now() - wait_ms(value, "since"))
+            return str(instant_ms(value, field))
+        return str(self._app.now() - wait_ms(value, field))
 
 
 class Topic:
@@ -278,7 +279,9 @@ class Topic:
                 return
 
     def _publish(self, body: Mapping[str, Any], key: str | None) -> Published:
-        if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key):
+        if key is not None and not (
+            isinstance(key, str) and key.isascii() and key.isprintable() and key.strip() == key
+        ):
             raise refused("key", key, "visible ASCII characters, as in a header")
         shown = self._app.backend.publish(self.name, _json(body), key)
         return Published(
