@@ -60,6 +60,9 @@ _DELETE: Final = "DELETE FROM anew_outbox WHERE id = ?"
 
 Row = tuple[int, str, bytes]
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, TypeError, RecursionError)
+"""What reading a row raises that is no job: no JSON, no UTF-8, a number, or one that nests too deeply."""
+
 
 class Outbox:
     """Enqueues jobs through a connection of the user's; see `Anew.outbox`.
@@ -179,7 +182,7 @@ def _store(app: Anew, rows: Sequence[Row], said: set[str]) -> list[str]:
     try:
         jobs = [msgspec.json.decode(text, type=PushedJob) for _, _, text in rows]
         placed = app.backend.enqueue(jobs, plain=False)
-    except (InvalidInput, msgspec.DecodeError) as error:
+    except (InvalidInput, *UNREADABLE) as error:
         if len(rows) > 1:
             return [jid for row in rows for jid in _store(app, [row], said)]
         jid = rows[0][1]

@@ -130,7 +130,7 @@ class Processes:
         child.connection.send_bytes(
             encode(
                 Request(
-                    path=sys.path,
+                    path=[folder for folder in sys.path if isinstance(folder, str)],  # as imports do
                     place=place_of(task.function),
                     name=run.name,
                     job_id=run.job_id,

@@ -171,14 +171,15 @@ def test_a_worker_drains_while_it_runs(app: Anew, shop: sqlite3.Connection, tmp_
     assert not (tmp_path / "missing.db").exists()
 
 
+@pytest.mark.parametrize("row", ["{", b'{"type": "\xff"}', 7], ids=["no JSON", "no UTF-8", "a number"])
 def test_a_row_that_is_no_job_stays_and_holds_up_no_other(
-    app: Anew, shop: sqlite3.Connection, tmp_path: Path
+    app: Anew, shop: sqlite3.Connection, tmp_path: Path, row: object
 ) -> None:
     @app.task
     def ship(order: int) -> None: ...
 
     with shop:
-        shop.execute("INSERT INTO anew_outbox (id, job) VALUES ('x', '{')")
+        shop.execute("INSERT INTO anew_outbox (id, job) VALUES ('x', ?)", (row,))
         for order in range(CHUNK + 1):  # more than one chunk
             app.outbox(shop).enqueue(ship, order)
     assert app.drain_outbox(tmp_path / "shop.db") == CHUNK + 1

@@ -82,6 +82,12 @@ def test_threads_that_begin_together_share_the_processes_of_their_lane(
     assert not any(is_there(job.result()) for job in pids)
 
 
+def test_what_imports_pass_over_in_the_path_holds_up_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [*sys.path, Path()])
+    processing.where.enqueue()
+    assert work() == {"succeeded": 1}
+
+
 def test_what_cannot_be_carried_into_a_process_is_logged_and_the_job_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
