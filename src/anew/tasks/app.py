@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import logging
 import os
 import sys
@@ -187,13 +188,15 @@ class Anew:
         known = read_options(self._options, **given)
 
         def decorate(function: Callable[..., Any]) -> Task[Any, Any, Any]:
+            if not callable(function):
+                raise refused("task", function, "a function")
             return self._add(function, name or name_of(function), known)
 
         return decorate if function is None else decorate(function)
 
     def _add(self, function: Callable[..., Any], name: str, options: Options) -> Task[Any, Any, Any]:
-        if not callable(function):
-            raise refused("task", function, "a function")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise refused("task", name, "a function without yield: a call of a generator runs nothing of it")
         other = self.tasks.get(name)
         if other is not None and other.function is not function and not _reloaded(other.function, function):
             raise InvalidInput(
@@ -293,7 +296,8 @@ class Anew:
         """Group jobs: ``with app.batch(on_success=report.call(7)) as batch: work.using(batch=batch).enqueue(...)``.
 
         At the end of the block the batch is closed, and its callbacks may come: each is enqueued once, in the transaction in which
-        it becomes due. If the block raises, the batch is left open, and no callback ever comes; jobs that were enqueued run.
+        it becomes due. If the block raises, the batch is left open, and no callback ever comes; jobs that were enqueued run. The
+        `delay` and `expires` of a callback count from when the batch was opened.
 
         Args:
             on_success: Enqueued when every job has succeeded.
@@ -714,8 +718,11 @@ def _ids(placed: Sequence[Placed]) -> list[str]:
 def name_of(function: Callable[..., Any]) -> str:
     """Name a function the same in the program that is started as a script and in a worker that imports it."""
     module = getattr(function, "__module__", "") or ""
+    own = getattr(function, "__qualname__", None)
+    if own is None:
+        raise InvalidInput(f"task: {function!r} has no name of its own; expected name=", field="name")
     file = function.__code__.co_filename if module == "__anew__" else None
-    return f"{_same_name(module, file)}.{getattr(function, '__qualname__', repr(function))}"
+    return f"{_same_name(module, file)}.{own}"
 
 
 def _module_name(names: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 import sys
@@ -177,7 +178,13 @@ class Runner:
         task = known(run)
         args, kwargs = task.arguments.read(run.payload)
         with _one_process():
-            return task.function(*args, **kwargs)
+            value = task.function(*args, **kwargs)
+        if inspect.iscoroutine(value):
+            value.close()
+            raise TypeError(
+                f"{task.name} is no async def and gave a coroutine, of which nothing has run; expected an async def"
+            )
+        return value
 
     async def acall(self, run: Run) -> None:
         """Run a job whose handler is an `async def`, in an asyncio task of its own, no longer than its time-out."""

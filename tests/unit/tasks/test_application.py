@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,36 @@ def test_a_task_that_is_called_runs_here_and_now(app: Anew) -> None:
 
     assert add(1, 2) == 3
     assert app.counts()["ready"] == 0
+
+
+def test_a_coroutine_that_nobody_awaits_is_a_failure(app: Anew) -> None:
+    async def send() -> None: ...
+
+    @app.task(max_attempts=1)
+    @functools.wraps(send)
+    def wrapper() -> Any:
+        return send()
+
+    job = wrapper.enqueue()
+    assert work(app) == {"discarded": 1}
+    with pytest.raises(JobFailed, match=r"TypeError: .*\.send is no async def and gave a coroutine"):
+        job.result()
+
+
+def test_what_would_run_nothing_or_has_no_name_is_refused(app: Anew) -> None:
+    def walk() -> Iterator[int]:
+        yield 1
+
+    async def awalk() -> AsyncIterator[int]:
+        yield 1
+
+    for generator in (walk, awalk):
+        with pytest.raises(InvalidInput, match="expected a function without yield"):
+            app.task(generator)
+    part = functools.partial(print, "a")
+    with pytest.raises(InvalidInput, match="has no name of its own; expected name="):
+        app.task(part)
+    assert app.task(name="part")(part).name == "part"
 
 
 def test_plain_functions_and_coroutines_run_and_their_results_are_kept(app: Anew) -> None:
