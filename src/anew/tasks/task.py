@@ -363,7 +363,8 @@ class Task(Generic[P, R, T]):
 
         Raises:
             InvalidJob: The arguments do not fit the function's signature, or cannot be written.
-            StoreBusy, StoreFull, StoreFailed, Unreachable: Nothing is enqueued; see `AnewError`.
+            StoreBusy, StoreFull: Nothing is enqueued.
+            StoreFailed, Unreachable: It may be enqueued all the same, where the answer alone was lost.
         """
         return self._default.enqueue(*args, **kwargs)
 
