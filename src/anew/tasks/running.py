@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import AnewError, InvalidJob
 from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
+from anew.jobs.progress import DESCRIPTION_BYTES
 from anew.jobs.records import BACKTRACE_BYTES, MESSAGE_BYTES, cut_middle
 from anew.jobs.terms import retention_and_note
 from anew.tasks.arguments import write_result
@@ -231,7 +232,9 @@ class Runner:
             attempt=run.attempts + 1,
             max_attempts=run.max_attempts,
             now=self._now,
-            progress=lambda percent, text: self.progress(run.job_id, percent, text),
+            progress=lambda percent, text: self.progress(
+                run.job_id, percent, None if text is None else text_of(text, DESCRIPTION_BYTES)
+            ),
             batch=lambda: self.batch_of(run.job_id),
         )
 

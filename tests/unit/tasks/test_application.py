@@ -19,6 +19,7 @@ import pytest
 
 from anew import Anew, Cancel, Discard, Event, JobFailed, Limit, Retry, Snooze, Unique, ctx
 from anew.engine.crontab import list_crons
+from anew.engine.progress import read_progress
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
 from anew.jobs import State
 from anew.tasks.embedded import EmbeddedBackend
@@ -701,6 +702,21 @@ def test_a_limits_key_that_cannot_be_is_refused(app: Anew, key: str) -> None:
 
     with pytest.raises(InvalidInput, match="limit"):
         sync.enqueue(7)
+
+
+def test_a_word_of_progress_may_be_the_name_of_any_file(app: Anew) -> None:
+    """A name whose bytes are no UTF-8 has lone surrogates in Python."""
+
+    @app.task
+    def read() -> None:
+        ctx.progress(50, "caf\udce9.txt")
+
+    with app.test() as test:
+        job = read.enqueue()
+        assert test.drain().outcomes == {"succeeded": 1}
+        told = test.backend.call(read_progress(job.id))
+    assert told is not None
+    assert told.description == r"caf\udce9.txt"
 
 
 # -- queues, times, batches, cron
