@@ -199,20 +199,9 @@ class Backend(Protocol):
     def close_breaker(self, key: str) -> bool:
         """Close a breaker; report whether it was not."""
 
-    def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
-        """Create a topic, or have it be as a body of JSON says; give it as it is shown."""
-
-    def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
-        """Publish messages, once for each key; give what it came to, as it is shown."""
-
-    def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
-        """Subscribe an endpoint to a topic; give the subscription as it is shown."""
-
-    def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
-        """Do something with a subscription, by its id; see `anew.topics.steering.steer`."""
-
-    def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
-        """Give a page of a topic's subscriptions: ``subscriptions``, and ``cursor`` of the next page or None."""
+    @property
+    def topics(self) -> Topics:
+        """The verbs of topics."""
 
     def source(self, app: Anew) -> Source:
         """Give a worker's side of it."""
@@ -222,3 +211,22 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of it."""
+
+
+class Topics(Protocol):
+    """The verbs of topics; bodies are JSON, and what they give is as it is shown."""
+
+    def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
+        """Create a topic, or have it be as a body says."""
+
+    def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
+        """Publish messages, once for each key."""
+
+    def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
+        """Subscribe an endpoint to a topic."""
+
+    def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
+        """Do something with a subscription, by its id; see `anew.topics.steering.steer`."""
+
+    def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
+        """Give a page of a topic's subscriptions: ``subscriptions``, and ``cursor`` of the next page or None."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from anew.tasks.app import Anew
     from anew.tasks.file_topics import FileTopics
     from anew.tasks.source import Source
-    from anew.topics.steering import Action
 
 V = TypeVar("V")
 
@@ -44,7 +43,7 @@ MOST_ERRORS = 100
 
 
 class EmbeddedBackend:
-    """The verbs on one engine.
+    """A `Backend` on one engine.
 
     Args:
         commit: The engine, for any number of threads.
@@ -57,11 +56,9 @@ class EmbeddedBackend:
         self._ids = commit.engine.ids
 
     def now(self) -> int:
-        """Give the time, epoch ms."""
         return self.commit.engine.clock.now()
 
     def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
-        """Store new jobs, all or none."""
         entered: Enqueued = self.commit.apply(Enqueue(jobs, _nobody, plain))
         existing, write = entered.existing, self._ids.write
         if not existing:
@@ -69,7 +66,6 @@ class EmbeddedBackend:
         return [Placed(write(key), at not in existing) for at, key in enumerate(entered.keys)]
 
     def find(self, job_id: str) -> JobInfo | None:
-        """Read a job; None if there is none, or no longer."""
         key = self._ids.read(job_id)
 
         def verb(batch: Batch) -> JobInfo | None:
@@ -81,24 +77,19 @@ class EmbeddedBackend:
         return self.call(verb, durable=False)
 
     def cancel(self, job_id: str) -> None:
-        """Call a job off."""
         self.call(cancel_one(self._ids.read(job_id)))
 
     def redrive(self, job_id: str) -> None:
-        """Have a dead or cancelled job run again."""
         self.call(redrive_one(self._ids.read(job_id)))
 
     def delete(self, job_id: str) -> None:
-        """Remove a job in whatever state."""
         self.call(delete_one(self._ids.read(job_id)))
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
-        """Count the jobs of a queue, or of all, by state."""
         by_queue = self._counts(None if queue is None else [queue])
         return {state: sum(counts.get(state, 0) for counts in by_queue.values()) for state in State}
 
     def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
-        """Count the jobs of each queue by state."""
         return self._counts(None)
 
     def _counts(self, queues: Sequence[str] | None) -> Mapping[str, Mapping[State, int]]:
@@ -117,69 +108,40 @@ class EmbeddedBackend:
             after = found[-1]
 
     def pause(self, queue: str, paused: bool) -> None:
-        """Have a queue hand out nothing, or again what it has."""
         self.call(pause_one(queue, paused))
 
     def limit(self, queue: str, throttle: Throttle | None) -> None:
-        """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
         self.call(limit_queue(queue, throttle))
 
     def put_crons(
         self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
     ) -> Sequence[str]:
-        """Have these cron entries in a group and no others; give the names of those that it has no longer."""
         return self.call(replace_group(group, entries, takes_over=takes_over)).removed
 
     def has_crons(self, group: str) -> bool:
-        """Report whether a group has any cron entries; nothing is written."""
         return bool(self.call(list_crons(group, (group, ""), 1), durable=False))
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
-        """Make a batch; give its key."""
         given = {Callback.SUCCESS: on_success, Callback.COMPLETE: on_complete}
         jobs = {callback: _pushed(job) for callback, job in given.items() if job is not None}
         return self.call(new_batch(lambda key: jobs, parent=parent))
 
     def close_batch(self, key: int) -> None:
-        """Let the callbacks of a batch go."""
         self.call(commit_batch(key))
 
     def breakers(self) -> list[BreakerRow]:
-        """Give the circuit breakers that have a row, by key."""
         return self.call(all_breakers, durable=False)
 
     def close_breaker(self, key: str) -> bool:
-        """Close a breaker; report whether it was not."""
         return bool(self.call(close_breaker(key)))
 
     @cached_property
-    def _topics(self) -> FileTopics:
+    def topics(self) -> FileTopics:
         from anew.tasks.file_topics import FileTopics  # programs without topics do not load them
 
         return FileTopics(self.call, self._webhook_key)
 
-    def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
-        """Create a topic, or have it be as a body of JSON says."""
-        return self._topics.put_topic(name, body)
-
-    def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
-        """Publish messages, once for each key."""
-        return self._topics.publish(topic, body, key)
-
-    def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
-        """Subscribe an endpoint to a topic."""
-        return self._topics.subscribe(topic, body)
-
-    def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
-        """Do something with a subscription, by its id."""
-        return self._topics.steer(subscription, action, body)
-
-    def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
-        """Give a page of a topic's subscriptions."""
-        return self._topics.subscriptions(topic, cursor)
-
     def source(self, app: Anew) -> Source:
-        """Give a worker's side of it."""
         from anew.tasks.source import EmbeddedSource
 
         return EmbeddedSource(app, self.commit)
@@ -194,7 +156,6 @@ class EmbeddedBackend:
         return self._ids.write(job.key)
 
     def is_busy(self) -> bool:
-        """Report whether some thread is in a call just now."""
         return self.commit.is_busy()
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ NEEDED: Final = "the keys of subscriptions need more packages: pip install 'anew
 
 
 class FileTopics:
-    """The verbs of topics on one engine.
+    """The `Topics` of one engine.
 
     Args:
         call: Runs a verb in a transaction.
@@ -50,14 +50,12 @@ class FileTopics:
         return terms_of(self._settings, self._key)
 
     def put_topic(self, name: str, body: bytes) -> View:
-        """Create a topic, or have it be as the body says; see `anew.topics.asked`."""
         check_topic_name(name)
         document = asked.topic_of(TopicDocument(), asked.decoded(body, TopicBody))
         put = registry.put_topic(name, document)
         return self._call(lambda batch: topic_view(put(batch)[0], self._terms))
 
     def publish(self, topic: str, body: bytes, key: str | None) -> View:
-        """Publish messages."""
         messages = asked.messages_of(body, self._terms)
         digest = b"" if key is None else hashlib.sha256(body).digest()
         text = None if key is None else asked.idempotency_key(key)
@@ -86,7 +84,6 @@ class FileTopics:
         return self._call(shown)
 
     def steer(self, subscription: str, action: Action, body: bytes) -> View:
-        """Do something with a subscription, by its id."""
 
         def verb(batch: Batch) -> View:
             key = _key_of(batch, subscription)
@@ -95,7 +92,6 @@ class FileTopics:
         return self._call(verb)
 
     def subscriptions(self, topic: str, cursor: str | None) -> View:
-        """Give a page of a topic's subscriptions."""
 
         def verb(batch: Batch) -> Any:
             after = -1 if cursor is None else _key_of(batch, cursor)

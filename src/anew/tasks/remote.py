@@ -50,7 +50,7 @@ _result = msgspec.json.Decoder(_Result)
 
 
 class RemoteBackend:
-    """The verbs over HTTP.
+    """A `Backend` and its `Topics` over HTTP.
 
     Args:
         url: The server's address.
@@ -78,7 +78,6 @@ class RemoteBackend:
         return [Placed(job["id"], not job["duplicate"]) for job in answer["jobs"]]
 
     def find(self, job_id: str) -> JobInfo | None:
-        """Read a job; None if there is none, or no longer."""
         try:
             document = self._client.request("GET", f"/v1/jobs/{quote(job_id, safe='')}")
         except NotFound:
@@ -89,24 +88,19 @@ class RemoteBackend:
         return _info(view, errors, None if isinstance(result, UnsetType) else bytes(result))
 
     def cancel(self, job_id: str) -> None:
-        """Call a job off."""
         self._client.cancel(job_id)
 
     def redrive(self, job_id: str) -> None:
-        """Have a dead or cancelled job run again."""
         self._client.retry(job_id)
 
     def delete(self, job_id: str) -> None:
-        """Remove a job in whatever state."""
         self._client.delete(job_id)
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
-        """Count the jobs of a queue, or of all, by state."""
         queues = [counts for name, counts in self.counts_by_queue().items() if queue in (None, name)]
         return {state: sum(counts[state] for counts in queues) for state in State}
 
     def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
-        """Count the jobs of each queue by state."""
         return {one["name"]: _counts_of(one) for one in self._ask("GET", "/v1/queues")["queues"]}
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
@@ -129,14 +123,12 @@ class RemoteBackend:
             after = page.jobs[-1].id
 
     def pause(self, queue: str, paused: bool) -> None:
-        """Have a queue hand out nothing, or again what it has."""
         if paused:
             self._client.pause(queue)
         else:
             self._client.resume(queue)
 
     def limit(self, queue: str, throttle: Throttle | None) -> None:
-        """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
         path = f"/v1/queues/{quote(queue, safe='')}/limit"
         if throttle is None:
             self._ask("DELETE", path)
@@ -146,7 +138,6 @@ class RemoteBackend:
     def put_crons(
         self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
     ) -> Sequence[str]:
-        """Have these cron entries in a group and no others; give the names of those that it has no longer."""
         shown = [
             {
                 "name": entry.name,
@@ -162,11 +153,9 @@ class RemoteBackend:
         return removed
 
     def has_crons(self, group: str) -> bool:
-        """Report whether a group has any cron entries."""
         return any(entry.group == group for entry in self._client.crons())
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
-        """Make a batch; give its key."""
         jobs = {"on_success": on_success, "on_complete": on_complete}
         body: dict[str, Any] = {name: self._tied(job) for name, job in jobs.items() if job is not None}
         if parent is not None:
@@ -176,39 +165,35 @@ class RemoteBackend:
         return key_of(batch)
 
     def close_batch(self, key: int) -> None:
-        """Let the callbacks of a batch go."""
         self._client.request("POST", f"/v1/batches/{self._batch_id(key)}/close")
 
     def breakers(self) -> list[BreakerRow]:
-        """Give the circuit breakers that have a row, by key."""
         return [breaker_row(one) for one in self._ask("GET", "/v1/breakers")["breakers"]]
 
     def close_breaker(self, key: str) -> bool:
-        """Close a breaker; report whether it was not."""
         return bool(self._ask("POST", f"/v1/breakers/{quote(key, safe='')}/close")["closed"])
 
+    @property
+    def topics(self) -> RemoteBackend:
+        return self
+
     def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
-        """Create a topic, or have it be as a body of JSON says."""
         return self._shown("PUT", path_of(name), body)
 
     def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
-        """Publish messages, once for each key."""
         headers = None if key is None else {"Idempotency-Key": key}
         return self._shown("POST", path_of(topic, "/messages"), body, headers)
 
     def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
-        """Subscribe an endpoint to a topic."""
         return self._shown("POST", path_of(topic, "/subscriptions"), body)
 
     def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
-        """Do something with a subscription, by its id."""
         path = f"/v1/subscriptions/{quote(subscription, safe='')}"
         if action == "delete":
             return self._shown("DELETE", path)
         return self._shown("POST", f"{path}/{'secret/rotate' if action == 'rotate' else action}", body)
 
     def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
-        """Give a page of a topic's subscriptions."""
         more = "" if cursor is None else f"&cursor={quote(cursor, safe='')}"
         return self._shown("GET", path_of(topic, f"/subscriptions?limit=100{more}"))
 
@@ -221,7 +206,6 @@ class RemoteBackend:
         return shown
 
     def source(self, app: Anew) -> Source:
-        """Give a worker's side of it."""
         return RemoteSource(app, self._client)
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
@@ -253,7 +237,6 @@ class RemoteBackend:
         return f"{BATCH}{self._tag}{key:016x}"
 
     def is_busy(self) -> bool:
-        """Report whether some thread is in a call just now."""
         return False
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class Settled(NamedTuple):
 
 
 class RemoteSource:
-    """Jobs of a server.
+    """A `Source` of a server.
 
     Args:
         app: Whose tasks they are calls of.
@@ -86,16 +86,13 @@ class RemoteSource:
 
     @property
     def seen(self) -> int:
-        """For `sleep`: how often something had come before the worker looked for jobs."""
         return self._seen
 
     def sleep(self, seconds: float, seen: int) -> None:
-        """Wait until something has come, or `wake` is called."""
         with self._changed:
             self._changed.wait_for(lambda: self._seen != seen, seconds)
 
     def wake(self) -> None:
-        """End a `sleep`."""
         with self._changed:
             self._seen += 1
             self._changed.notify_all()
@@ -104,11 +101,9 @@ class RemoteSource:
         """Nothing: the server sees only that a worker has gone."""
 
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
-        """Write how far a job has come."""
         self._client.request("POST", f"/v1/jobs/{job_id}/progress", {"percent": percent, "text": text})
 
     def batch_of(self, job_id: str) -> BatchCounts | None:
-        """Read the batch of a job; see `Source`."""
         ties = self._client.get(job_id).ties
         if ties is None or ties.batch is None:
             return None
@@ -123,7 +118,6 @@ class RemoteSource:
     # -- exchanges
 
     def exchange(self, ended: Sequence[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> Exchanged:
-        """Report what has ended, and give what has come; see `Source`."""
         done = Exchanged([], [], [], [])
         for stream in self._streams.values():
             stream.check()

@@ -114,7 +114,7 @@ class Source(Protocol):
 
 
 class EmbeddedSource:
-    """Jobs of a file that this process has open.
+    """A `Source` of a file that this process has open.
 
     Args:
         app: Whose tasks they are calls of.
@@ -135,11 +135,9 @@ class EmbeddedSource:
 
     @property
     def seen(self) -> int:
-        """See `ThreadCommit.seen`."""
         return self._commit.seen
 
     def exchange(self, ended: Sequence[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> Exchanged:
-        """Settle and take; see `Source`."""
         well = [run for run in ended if run.outcome is None and not run.held]
         badly = [run for run in ended if run.outcome is not None and not run.held]
         ops: list[Op] = []
@@ -207,7 +205,6 @@ class EmbeddedSource:
         done.held = len(breaking.kept)
 
     def note_begun(self, slot: int, run: Run) -> None:
-        """See `Source`."""
         self._engine.store.note_begun(slot, run.key)
 
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
@@ -215,7 +212,6 @@ class EmbeddedSource:
         self._commit.apply(Call(report_progress(job_id, percent, text), _nobody, durable=False))
 
     def batch_of(self, job_id: str) -> BatchCounts | None:
-        """Read the batch of a job; see `Source`."""
         key = self._engine.ids.read(job_id)
 
         def verb(batch: Batch) -> BatchCounts | None:

@@ -157,11 +157,11 @@ class Subscription:
 
     def delete(self) -> None:
         """Remove it; what waits for it is cancelled."""
-        self._app.backend.steer(self.id, "delete", b"")
+        self._app.backend.topics.steer(self.id, "delete", b"")
 
     def _steer(self, action: Action, **members: Any) -> Mapping[str, Any]:
         given = {name: value for name, value in members.items() if value is not None}
-        return self._app.backend.steer(self.id, action, _json(given))
+        return self._app.backend.topics.steer(self.id, action, _json(given))
 
     def _instant(self, value: datetime | Wait | None, field: str) -> str | None:
         """Write an instant as epoch ms; None stays None."""
@@ -206,7 +206,7 @@ class Topic:
             body["delivery_policy"] = policy
         if retention is not None:
             body["retention"] = _seconds(retention, "retention")
-        self._app.backend.put_topic(self.name, _json(body))
+        self._app.backend.topics.put_topic(self.name, _json(body))
         return self
 
     def publish(
@@ -272,7 +272,7 @@ class Topic:
         """
         cursor = None
         while True:
-            page = self._app.backend.subscriptions(self.name, cursor)
+            page = self._app.backend.topics.subscriptions(self.name, cursor)
             yield from (_subscription(self._app, shown) for shown in page["subscriptions"])
             cursor = page["cursor"]
             if cursor is None:
@@ -283,7 +283,7 @@ class Topic:
             isinstance(key, str) and key.isascii() and key.isprintable() and key.strip() == key
         ):
             raise refused("key", key, "visible ASCII characters, as in a header")
-        shown = self._app.backend.publish(self.name, _json(body), key)
+        shown = self._app.backend.topics.publish(self.name, _json(body), key)
         return Published(
             ids=tuple(shown["ids"]),
             deliveries=shown.get("deliveries", 0),
@@ -305,7 +305,7 @@ def subscribe(
         raise InvalidInput("url, queue: expected one of the two", field="url")
     endpoint = {"type": "webhook", "url": url} if queue is None else {"type": "queue", "queue": queue}
     body = members | {"endpoint": endpoint, "ttl": None if ttl is None else _seconds(ttl, "ttl")}
-    return _subscription(app, app.backend.subscribe(topic, _json(body)))
+    return _subscription(app, app.backend.topics.subscribe(topic, _json(body)))
 
 
 def _subscription(app: Anew, shown: Mapping[str, Any]) -> Subscription:
