@@ -178,10 +178,7 @@ def django_task(path: str) -> Any:
         found = import_string(path)
     except ImportError:
         return None
-    except (
-        Exception,
-        SystemExit,
-    ):  # a module that fails; or a path such as ".x", of which Python says TypeError or ValueError
+    except (Exception, SystemExit):  # a module that fails; or a path such as ".x": TypeError or ValueError
         log.exception("what may be a task cannot be imported", extra={"task": path})
         return None
     own = isinstance(found, Task) and isinstance(task_backends[found.backend], AnewBackend)

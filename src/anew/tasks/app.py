@@ -23,7 +23,6 @@ from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
 from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
 from anew.tasks.backend import Backend, Placed, read_states
-from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
 from anew.tasks.downstream import Breaker, Downstream, breaker_of, read_key
 from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
@@ -31,6 +30,7 @@ from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import (
     Call,
+    JobBatch,
     Limit,
     Options,
     Task,
@@ -256,7 +256,6 @@ class Anew:
             if isinstance(args, str) or not isinstance(args, Sequence):
                 raise refused("args", args, "a tuple or a list of positional arguments")
             entry = CronTask(task, expression, tz, catch_up, tuple(args), dict(kwargs or {}))
-            entry.check()
             key = name or task.name
             if key in self.crons:
                 raise InvalidInput(
@@ -663,10 +662,6 @@ class Anew:
         """Report whether this process has opened the place of the jobs, and not closed it."""
         return self._backend is not None and self._pid == os.getpid()
 
-    def is_busy(self) -> bool:
-        """Report whether some thread is in a call just now."""
-        return self._backend is not None and self._backend.is_busy()
-
     def replace_store(self, backend: Backend | None, events: Events) -> tuple[Backend | None, Events]:
         """Have the jobs in another place until this is called again, as a test does; give what takes it back.
 
@@ -767,7 +762,7 @@ def _after_fork() -> None:
 def _at_exit() -> None:
     """Leave no sign of a process that has ended well: `anew doctor` would find it dead."""
     for app in list(_apps):
-        if app.opened_here() and not app.is_busy():
+        if app.opened_here() and app._backend is not None and not app._backend.is_busy():
             with suppress(Exception):
                 app.close()
 

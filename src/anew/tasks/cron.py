@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anew.errors import InvalidInput
@@ -24,28 +24,25 @@ class CronTask:
         expression, timezone: See `Anew.cron`.
         catch_up: Make up for the latest time that was missed.
         args, kwargs: What it is called with.
+
+    Raises:
+        InvalidInput: The expression or the time zone is none, or the task cannot be called with these arguments.
     """
 
     task: Task[Any, Any, Any]
     expression: str
     timezone: str | None
     catch_up: bool
-    args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
 
-    def check(self) -> None:
-        """Refuse what can never be enqueued.
-
-        Raises:
-            InvalidInput: The expression or the time zone is none, or the task cannot be called with these arguments.
-        """
+    def __post_init__(self) -> None:
         parse_cron(self.expression)
         offsets(self.timezone)
         signature = inspect.signature(self.task.function)
         try:
-            signature.bind(
-                *self.args, **self.kwargs
-            )  # their types are looked at later: they may be named before they exist
+            # Their types are looked at later: they may be named before they exist.
+            signature.bind(*self.args, **self.kwargs)
         except TypeError as error:
             raise InvalidInput(
                 f"cron: {self.task.name}: {error}; expected args= and kwargs= for {self.task.name}{signature}",

@@ -109,7 +109,7 @@ class Lane:
         self.queues = queues
         self.open: set[Run] = set()
         self._hanging: set[Run] = set()
-        self._worker = worker
+        self.worker = worker
         kinds = {task.is_async for task in worker.app.tasks.values()}
         self._plain = Pace(concurrency, 1 / max(len(kinds), 1))
         self._async = Pace(coroutines, 1 / max(len(kinds), 1))
@@ -142,9 +142,10 @@ class Lane:
                 self._paces.append(pace)
         for run in plain:
             if self._processes is None and run.task is not None and run.task.options.process:
-                self._processes = (
-                    self._new_processes()
-                )  # in this one thread: of two, one would be lost with its processes
+                from anew.tasks.processes import Processes
+
+                # In this one thread: of two, one would be lost with its processes.
+                self._processes = Processes(self.worker.app, self.worker.runner, **self.worker.recycling)
             self._todo.put(run)
         if coroutines:
             if self._loop is None:
@@ -247,41 +248,27 @@ class Lane:
             return False
         return True
 
-    @property
-    def worker(self) -> Worker:
-        """Whose lane it is."""
-        return self._worker
-
     def _start_thread(self) -> None:
         self._threads += 1
-        slot = self._worker.next_slot()
+        slot = self.worker.next_slot()
         threading.Thread(target=self._serve, args=(slot,), name=f"anew-worker-{slot}", daemon=True).start()
 
     def _serve(self, slot: int) -> None:
         """Run one job after the other, in a thread of its own, until there is a None or the thread was given up."""
-        worker, runner = self._worker, self._worker.runner
+        worker, runner = self.worker, self.worker.runner
         while (run := self._todo.get()) is not None:
             run.began_ns = self._plain.moved_ns = time.perf_counter_ns()
             self.open.add(run)
             if not (worker.open_breakers and worker.holds(run)):
                 worker.begin(run, slot)
-                if run.task is not None and run.task.options.process:
-                    self._call_process(run)
+                if self._processes is not None and run.task is not None and run.task.options.process:
+                    runner.call_elsewhere(run, self._processes.call)
                 else:
                     runner.call(run)
             if not self.is_open(run):  # it took too long: another thread has this one's place
                 self._hanging.discard(run)
                 return
             worker.ended(run)
-
-    def _new_processes(self) -> Processes:
-        from anew.tasks.processes import Processes
-
-        return Processes(self._worker.app, self._worker.runner, **self._worker.recycling)
-
-    def _call_process(self, run: Run) -> None:
-        assert self._processes is not None
-        self._worker.runner.call_elsewhere(run, self._processes.call)
 
 
 def _grace_ns(task: Task[Any, Any, Any]) -> int:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from anew.backoff import Policy
 from anew.errors import InvalidPolicy
 from anew.jobs import Failed
@@ -48,14 +50,14 @@ class Retries:
             for kind in type(error).__mro__:
                 if kind in self.rules:
                     rule = self.rules[kind]
-                    return _with(failure, kill=True) if rule is None else _with(failure, policy=rule)
+                    return replace(failure, kill=True) if rule is None else replace(failure, policy=rule)
         if self.function is None:
             return failure
         seconds = self.function(context, error)
         if seconds is None:
-            return _with(failure, kill=True)
+            return replace(failure, kill=True)
         ms = wait_ms(seconds, "the wait that the policy's function gave")
-        return _with(failure, retry_at=context.now() + ms, limited=True)
+        return replace(failure, retry_at=context.now() + ms, limited=True)
 
 
 NO_POLICY = Retries()
@@ -127,8 +129,3 @@ def _read_function(function: Callable[..., Any]) -> Rule:
     if names[0] in ("exception", "exc", "error", "e"):
         return lambda context, error: function(error, context)
     return lambda context, error: function(context.attempt, error)
-
-
-def _with(failure: Failed, **changes: Any) -> Failed:
-    fields = {name: getattr(failure, name) for name in failure.__struct_fields__}
-    return Failed(**fields | changes)

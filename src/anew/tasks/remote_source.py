@@ -76,9 +76,8 @@ class RemoteSource:
         self._tries = 0
         self._again_at = 0.0
         self._is_quiet = False
-        self._unsaid: list[
-            dict[str, Any]
-        ] = []  # what breakers have not been told, as the server could not be reached
+        self._unsaid: list[dict[str, Any]] = []
+        """What breakers have not been told, as the server could not be reached."""
 
     def now(self) -> int:
         """Give the time of this machine, epoch ms."""
@@ -359,12 +358,11 @@ class _Stream:
         self._lost: AnewError | None = None
         self._connections = 0
         self._is_broken = False
+        # By key: not reported, and over which connection it came.
+        self._running: dict[int, tuple[Run, int]] = {}
         self._done: dict[int, Run] = {}  # by key: ended, and not said in time, as the connection had broken
         self._back: list[Run] = []  # of those, what holds its job anew
         self._resumed: list[Run] = []  # what goes on and holds its job anew
-        self._running: dict[
-            int, tuple[Run, int]
-        ] = {}  # by key: not reported, and over which connection it came
         self.is_drained = False
         self._feed = Feed(
             client,
@@ -522,10 +520,11 @@ def _report_of(run: Run) -> dict[str, Any]:
             result = {} if run.result is None else {"result": msgspec.Raw(run.result)}
             return _named(run, "succeeded") | result
         case Failed() as failed:
-            report = {name: getattr(failed, name) for name in Failed.__struct_fields__ if name != "policy"}
-            if failed.policy is not None:
-                report["policy"] = msgspec.Raw(failed.policy)
-            return _named(run, "failed") | report
+            report = msgspec.structs.asdict(failed)
+            policy = report.pop("policy")
+            return (
+                _named(run, "failed") | report | ({} if policy is None else {"policy": msgspec.Raw(policy)})
+            )
         case Snoozed() as snoozed:
             return _named(run, "snoozed") | msgspec.structs.asdict(snoozed)
         case Cancelled() as cancelled:
@@ -542,8 +541,7 @@ def _ended_run(run: Run, key: str) -> dict[str, Any]:
 
 
 def _terms(settings: BreakerSettings) -> dict[str, Any]:
-    terms = {name: getattr(settings, name) for name in BreakerSettings.__struct_fields__}
-    return terms | {"cooldown": settings.cooldown.to_json()}
+    return msgspec.structs.asdict(settings) | {"cooldown": settings.cooldown.to_json()}
 
 
 def breaker_row(shown: Mapping[str, Any]) -> BreakerRow:

@@ -264,9 +264,7 @@ class Runner:
         """Note that a run has raised."""
         try:
             outcome = self._outcome(run, context, error)
-        except (
-            Exception
-        ):  # of whatever raises: a run that has no outcome stays open for ever, and its thread is lost
+        except Exception:  # without an outcome the run would stay open for ever, and its thread would be lost
             log.exception("what a run has raised cannot be described", extra={"task": run.name})
             outcome = Failed(message=UNSAID, error_type="Exception")
         run.end(outcome)

@@ -53,9 +53,9 @@ class Snooze(JobSignal):
     def __init__(self, after: Wait, reason: str = "", *, most: int | None = None) -> None:
         super().__init__(reason)
         self.after_ms = wait_ms(after, "after")
-        self.most = (
-            None if most is None else whole("most", most, 0, MOST_SNOOZES, "a number of snoozes, 0 or more")
-        )
+        if most is not None:
+            whole("most", most, 0, MOST_SNOOZES, "a number of snoozes, 0 or more")
+        self.most = most
 
 
 class Cancel(JobSignal):

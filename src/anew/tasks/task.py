@@ -19,7 +19,6 @@ from anew.jobs.limits import Rate
 from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
-from anew.tasks.batch import JobBatch
 from anew.tasks.downstream import Downstream, read_downstream
 from anew.tasks.policies import NO_POLICY, Retries, read_retries
 from anew.tasks.times import MOST_STARTS, Wait, instant_ms, parse_rate, wait_ms, whole
@@ -74,6 +73,17 @@ class Limit:
     concurrency: int | None = None
     rate: str | None = None
     burst: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobBatch:
+    """A batch that is open (see `Anew.batch`): jobs join it by ``task.using(batch=batch)``.
+
+    Attributes:
+        key: Names it in the store.
+    """
+
+    key: int
 
 
 MOST_KEY_BYTES: Final = 255
@@ -453,16 +463,16 @@ class Submission(Generic[P, T]):
         return PushedJob(task.name, options.queue, Raw(payload), **fields, hooks=ties)
 
 
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of a task, with its arguments."""
 
-    def __init__(self, submission: Submission[Any, Any], payload: bytes) -> None:
-        self._submission = submission
-        self._payload = payload
+    submission: Submission[Any, Any]
+    payload: bytes
 
     def job(self, now: int | None = None) -> NewJob:
         """Give the job that it makes; see `Submission.job`."""
-        return self._submission.job(self._payload, now)
+        return self.submission.job(self.payload, now)
 
 
 def _positional(call: object) -> Sequence[Any]:

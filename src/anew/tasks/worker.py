@@ -80,6 +80,7 @@ class Worker:
         open_breakers: By key: the breakers that were not closed at the last look, each with the key of the job that probes, or 0.
         stopped_by: The signal that has stopped it; None: none has.
         is_quiet: Whether it takes nothing more; see `be_quiet`.
+        has_given_up: Whether it stopped by itself because too many threads never end.
         given_back: Jobs that it gave back at its end; their handlers may still run in threads that nobody can stop.
 
     Raises:
@@ -113,7 +114,7 @@ class Worker:
         self._burst = burst
         self._most_jobs = most_jobs
         self._source = app.backend.source(app)
-        self._runner = Runner(self._source.now, self._source.progress, self._source.batch_of)
+        self.runner = Runner(self._source.now, self._source.progress, self._source.batch_of)
         self._ended: deque[Run] = deque()
         self._again: list[Run] = []
         self._kept_back: Sequence[Run] = ()
@@ -122,11 +123,11 @@ class Worker:
         self._sleeping = False
         self.stopped_by: int | None = None
         self.given_back = 0
+        self.has_given_up = False
         self._stop_at: float | None = None
         self.is_quiet = self._said_quiet = self._said_stop = False
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
-        self._has_given_up = False
         self._drainer = Drainer(app, outboxes)
         self._lanes = [
             Lane(names, number, coroutines if names is None or len(shares) == 1 else number, self)
@@ -135,9 +136,8 @@ class Worker:
         self._slots = iter(range(1 << 30))
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
-        self._unknown: dict[
-            str, int
-        ] = {}  # by name: when the log was told of a task that is not known, epoch ms
+        self._unknown: dict[str, int] = {}
+        """By the name of a task that is not known: when the log was told of it, epoch ms."""
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -239,11 +239,6 @@ class Worker:
         return self._stop_at is not None
 
     @property
-    def has_given_up(self) -> bool:
-        """Whether it stopped by itself because too many threads never end."""
-        return self._has_given_up
-
-    @property
     def running(self) -> int:
         """Jobs whose handlers run now."""
         return sum(len(lane.open) for lane in self._lanes)
@@ -283,22 +278,16 @@ class Worker:
         if self._sleeping:
             self._source.wake()
 
-    @property
-    def runner(self) -> Runner:
-        """What calls handlers."""
-        return self._runner
-
     # -- one turn
 
     def _turn(self) -> None:
         """Settle what has ended and take what can run; sleep if there is neither."""
         if self.is_quiet and not self._said_quiet:
-            self._said_quiet = (
-                True  # not logged by a signal's handler, which may interrupt a write to the log
-            )
+            # Not logged by a signal's handler, which may interrupt a write to the log.
+            self._said_quiet = True
             log.info("the worker takes no more", extra={"running": self.running})
         if self._stop_at is not None and not self._said_stop:
-            self._said_stop = True  # here for the same reason
+            self._said_stop = True
             self._say_stop(self._stop_at)
         seen = self._source.seen
         ended = self._claim()
@@ -383,7 +372,7 @@ class Worker:
         hanging = sum(lane.hanging for lane in self._lanes)
         if hanging > MOST_ABANDONED and self._stop_at is None:
             log.error("too many threads never end; the worker stops", extra={"threads": hanging})
-            self._has_given_up = True
+            self.has_given_up = True
             self.stop()
         if self._stop_at is None:
             return False
@@ -408,7 +397,7 @@ class Worker:
         now_ns = time.perf_counter_ns()
         for lane in self._lanes:
             for run, timeout_ms in lane.overdue(now_ns):
-                run.end(timed_out(run, self._runner.context, timeout_ms))
+                run.end(timed_out(run, self.runner.context, timeout_ms))
                 self._ended.append(run)
                 log.error(
                     "a run is abandoned: it did not end in time, and cannot be stopped",
@@ -498,14 +487,16 @@ def outcome_name(run: Run, job: SettledJob | None) -> str:
     match run.outcome:
         case None:
             return "succeeded"
-        case Snoozed():
-            return "discarded" if job is not None and job.state is State.DEAD else "snoozed"
         case Cancelled():
             return "cancelled"
+        case _ if job is not None and job.state is State.DEAD:
+            return "discarded"
+        case Snoozed():
+            return "snoozed"
         case Interrupted():
-            return "discarded" if job is not None and job.state is State.DEAD else "interrupted"
+            return "interrupted"
         case Failed():
-            return "discarded" if job is not None and job.state is State.DEAD else "failed"
+            return "failed"
 
 
 _LEVELS: Final = {"failed": logging.WARNING, "interrupted": logging.WARNING, "discarded": logging.ERROR}
