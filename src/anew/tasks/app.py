@@ -25,7 +25,7 @@ from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
 from anew.tasks.backend import Backend, Placed, read_states
 from anew.tasks.cron import CronTask
 from anew.tasks.downstream import Breaker, Downstream, breaker_of, read_key
-from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
+from anew.tasks.events import Event, Events, interrupted, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import (
@@ -469,10 +469,11 @@ class Anew:
         def store(given: Sequence[NewJob]) -> list[Placed]:
             return self.backend.enqueue(given, plain=plain and given is jobs)
 
-        placed = enqueue_around(self.around_enqueues, task.name, jobs, store, _ids)
-        log_enqueued(task.name, jobs, placed)
-        if self.events:
-            self.events.enqueued(task.name, jobs, placed)
+        def ids(placed: Sequence[Placed]) -> list[str]:
+            return [one.id for one in placed]
+
+        placed = enqueue_around(self.around_enqueues, task.name, jobs, store, ids)
+        self.events.enqueued(task.name, jobs, placed)
         return [JobHandle(self, one.id, task, created=one.created) for one in placed]
 
     async def asubmit(
@@ -649,9 +650,7 @@ class Anew:
 
     def _interrupted(self, backend: EmbeddedBackend, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            event = interrupted(job, backend.id_of(job))
-            if self.events:
-                self.events.emit(event)
+            self.events.emit(interrupted(job, backend.commit.engine.ids.write(job.key)))
 
     @property
     def stands_still(self) -> str:
@@ -704,10 +703,6 @@ if TYPE_CHECKING:
         def __call__(self, function: Callable[P, Awaitable[T]], /) -> Task[P, Awaitable[T], T]: ...
         @overload
         def __call__(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
-
-
-def _ids(placed: Sequence[Placed]) -> list[str]:
-    return [one.id for one in placed]
 
 
 def name_of(function: Callable[..., Any]) -> str:

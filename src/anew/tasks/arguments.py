@@ -146,9 +146,7 @@ class Arguments:
 
     def _unfit(self, why: str) -> InvalidInput:
         why = why.replace(" - at `$.", " - at `").replace("Object ", "the call ")
-        return InvalidJob(
-            f"{self._name}: {why}; expected {self._name}{self._signature}", field="arguments", value=None
-        )
+        return InvalidJob(f"{self._name}: {why}; expected {self._name}{self._signature}", field="arguments")
 
     # -- the shape
 

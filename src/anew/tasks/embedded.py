@@ -151,10 +151,6 @@ class EmbeddedBackend:
         result: V = self.commit.apply(Call(verb, _nobody, durable=durable))
         return result
 
-    def id_of(self, job: Job) -> str:
-        """Give a job's public id."""
-        return self._ids.write(job.key)
-
     def is_busy(self) -> bool:
         return self.commit.is_busy()
 

@@ -106,16 +106,6 @@ def interrupted(job: Job, job_id: str) -> Event:
     return event
 
 
-def log_enqueued(task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
-    """Log, for those who look for faults, what has become of new jobs of a task."""
-    if not log.isEnabledFor(logging.DEBUG):
-        return
-    for job, one in zip(jobs, placed, strict=True):
-        name = "enqueued" if one.created else "duplicate"
-        fields = {"event": name, "job_id": one.id, "task": task, "queue": job.queue, "ready_at": job.ready_at}
-        log.debug("%s %s %s", task, one.id, name, extra=fields)
-
-
 class Events:
     """The hooks of one application; false while there are none, so that nothing is built for nobody."""
 
@@ -153,10 +143,17 @@ class Events:
             self._dropping = True
 
     def enqueued(self, task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
-        """Emit that jobs were stored."""
+        """Emit that jobs were stored; log it too, for those who look for faults, with the duplicates."""
+        is_logged = log.isEnabledFor(logging.DEBUG)
+        if not (is_logged or self):
+            return
         for job, one in zip(jobs, placed, strict=True):
+            name = "enqueued" if one.created else "duplicate"
+            if is_logged:
+                facts = {"event": name, "job_id": one.id, "task": task, "queue": job.queue}
+                log.debug("%s %s %s", task, one.id, name, extra=facts | {"ready_at": job.ready_at})
             if one.created:
-                self.emit(Event(name="enqueued", job_id=one.id, task=task, queue=job.queue))
+                self.emit(Event(name=name, job_id=one.id, task=task, queue=job.queue))
 
     def close(self) -> None:
         """Call the hooks for what has happened until now, and end the thread; the next event starts another."""

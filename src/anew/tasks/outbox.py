@@ -27,7 +27,6 @@ from anew.jobs import NewJob, Retention
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.store.sqlite import Places
 from anew.tasks.around import enqueue_around
-from anew.tasks.events import log_enqueued
 from anew.tasks.task import Submission, Task
 from anew.units import refused
 
@@ -193,9 +192,7 @@ def _store(app: Anew, rows: Sequence[Row], said: set[str]) -> list[str]:
             said.add(jid)
         return []
     for job, one in zip(jobs, placed, strict=True):
-        log_enqueued(job.type, [job], [one])
-        if app.events:
-            app.events.enqueued(job.type, [job], [one])
+        app.events.enqueued(job.type, [job], [one])
     return [jid for _, jid, _ in rows]
 
 

@@ -102,29 +102,21 @@ class Run:
         self.ended_ns = time.perf_counter_ns()
 
 
-Progress = Callable[[str, int | None, str | None], None]
-"""Writes a job's progress: its id, a percentage, a text."""
-
-
-BatchOf = Callable[[str], BatchCounts | None]
-"""Gives how far the batch of a job has come, by the job's id; None: it has none."""
-
-
 class Runner:
     """Calls handlers.
 
     Args:
         now: The time, epoch ms.
-        progress: See `Progress`.
-        batch_of: See `BatchOf`.
+        progress: Writes a job's progress: its id, a percentage, a text.
+        batch_of: Gives how far the batch of a job has come, by the job's id; None: it has none.
         in_child: This is a process that runs handlers for a worker.
     """
 
     def __init__(
         self,
         now: Callable[[], int],
-        progress: Progress,
-        batch_of: BatchOf = lambda job_id: None,
+        progress: Callable[[str, int | None, str | None], None],
+        batch_of: Callable[[str], BatchCounts | None] = lambda job_id: None,
         *,
         in_child: bool = False,
     ) -> None:

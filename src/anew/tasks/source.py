@@ -150,13 +150,11 @@ class EmbeddedSource:
             held = [(run.key, run.token) for run in given_back]
             ops.append(Call(lambda batch: _give_back(batch, held), _nobody, durable=False))
         wanted = [want for want in wants if want.limit > 0]
-        breaking = (
-            _Guarded(self._tasks, self._downstreams, ended, given_back, self._take)
-            if self._downstreams
-            else None
-        )
-        if breaking is not None and (wanted or breaking.is_wanted()):
-            ops.append(Call(lambda batch: breaking.run(batch, wanted), _nobody, durable=False))
+        guarded = None
+        if self._downstreams:
+            guarded = _Guarded(self._tasks, self._downstreams, ended, given_back, self._take)
+        if guarded is not None and (wanted or guarded.is_wanted()):
+            ops.append(Call(lambda batch: guarded.run(batch, wanted), _nobody, durable=False))
         elif wanted:
             # No sync for this part: in a power cut a lost take only offers the jobs again.
             ops.append(Call(lambda batch: self._take(batch, wanted), _nobody, durable=False))
@@ -166,20 +164,20 @@ class EmbeddedSource:
             self._succeeded(well, next(answers), done)
         for run in badly:
             self._failed(run, next(answers), done)
-        if given_back:
-            self._given_back(given_back, next(answers), done)
+        if given_back and _is_busy(next(answers)):
+            done.kept = given_back
         answer = next(answers, None)
-        done.busy = isinstance(answer, StoreBusy)
-        if breaking is not None and isinstance(answer, _Guarded):
-            self._held(breaking, done)
-            answer = breaking.taken
-        elif breaking is not None and isinstance(answer, StoreBusy):
-            done.again += breaking.held
-        elif isinstance(answer, AnewError) and not done.busy:
-            raise answer
-        taken = iter(self._taken(answer) if wanted else ())
-        done.goes_on = bool(wanted) and isinstance(answer, list) and any(one.goes_on for one in answer)
-        done.taken = [next(taken, []) if want.limit > 0 else [] for want in wants]
+        done.busy = _is_busy(answer)
+        if guarded is not None and done.busy:
+            done.again += guarded.held
+        elif guarded is not None and answer is not None:
+            self._held(guarded, done)
+            answer = guarded.taken
+        taken = iter(answer if wanted and isinstance(answer, list) else ())
+        for want in wants:
+            some = next(taken, None) if want.limit > 0 else None
+            done.taken.append([] if some is None else self._runs_of(some.rows, some.token))
+            done.goes_on = done.goes_on or (some is not None and some.goes_on)
         return done
 
     def _take(self, batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:
@@ -227,40 +225,21 @@ class EmbeddedSource:
     def close(self) -> None:
         """Nothing: the file stays open for the application."""
 
-    def _given_back(self, runs: Sequence[Run], answer: object, done: Exchanged) -> None:
-        if isinstance(answer, StoreBusy):
-            done.kept = runs
-        elif isinstance(answer, AnewError):
-            raise answer
-
-    def _succeeded(self, runs: Sequence[Run], answer: object, done: Exchanged) -> None:
-        if isinstance(answer, StoreBusy):
+    def _succeeded(self, runs: Sequence[Run], answer: Any, done: Exchanged) -> None:
+        if _is_busy(answer):
             done.again += runs
             return
-        if isinstance(answer, AnewError):
-            raise answer
-        assert isinstance(answer, list)
         missing = set(answer)
         done.lost += [run for run in runs if run.key in missing]
         done.settled += [(run, None) for run in runs if run.key not in missing]
 
-    def _failed(self, run: Run, answer: object, done: Exchanged) -> None:
-        if isinstance(answer, Job):
-            done.settled.append((run, answer))
-        elif isinstance(answer, NotFound):
+    def _failed(self, run: Run, answer: Any, done: Exchanged) -> None:
+        if isinstance(answer, NotFound):
             done.lost.append(run)
-        elif isinstance(answer, StoreBusy):
+        elif _is_busy(answer):
             done.again.append(run)
-        elif isinstance(answer, AnewError):
-            raise answer
-
-    def _taken(self, answer: object) -> list[list[Run]]:
-        if isinstance(answer, StoreBusy):
-            return []
-        if isinstance(answer, AnewError):
-            raise answer
-        assert isinstance(answer, list)
-        return [self._runs_of(taken.rows, taken.token) for taken in answer]
+        else:
+            done.settled.append((run, answer))
 
     def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
         write, find, carried = self._engine.ids.write, self._tasks.get, self._carried
@@ -384,6 +363,13 @@ def report_of(run: Run, key: str) -> RunReport:
 
 def _give_back(batch: Batch, held: Sequence[tuple[int, int]]) -> None:
     batch.release(sorted(key for key, _ in batch.store.held_under(held)), None)
+
+
+def _is_busy(answer: object) -> bool:
+    """Report whether nothing was done, as another program writes; raise what else went wrong."""
+    if isinstance(answer, AnewError) and not isinstance(answer, StoreBusy):
+        raise answer
+    return isinstance(answer, StoreBusy)
 
 
 def _nobody(result: object) -> None:

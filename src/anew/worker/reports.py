@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, assert_never
+from typing import Final, Literal
 
 from anew.client import Client, JobView
 from anew.client.feed import PASSING, retry_wait_ms
@@ -78,7 +78,11 @@ def report_until_heard(
     retry = faults = 0
     while ended.kind != "interrupted":
         try:
-            return _report(client, job, ended)
+            if ended.kind == "success":
+                client.success(job.id)
+                return Reported(verdict="completed")
+            after = client.failure(job.id, ended.message, error_type=ended.error_type)
+            return Reported(verdict="failed", after=after)
         except NotFound:
             return Reported(verdict="gone")
         except PASSING as error:
@@ -95,18 +99,6 @@ def report_until_heard(
         except AnewError as error:
             return Reported(verdict="refused", error=error)
     return Reported(verdict="unreported")
-
-
-def _report(client: Client, job: JobView, ended: Ended) -> Reported:
-    match ended.kind:
-        case "success":
-            client.success(job.id)
-            return Reported(verdict="completed")
-        case "error" | "timeout" | "interrupted":
-            after = client.failure(job.id, ended.message, error_type=ended.error_type)
-            return Reported(verdict="failed", after=after)
-        case _:
-            assert_never(ended.kind)
 
 
 def is_another_attempt(reported: Reported, ran: JobView, offered: JobView) -> bool:
