@@ -388,7 +388,9 @@ class AppTest:
         if task is not None:
             try:
                 args, kwargs = task.arguments.read(payload)
-                return _bound(task, args, kwargs)
+                bound = inspect.signature(task.function).bind(*args, **kwargs)
+                bound.apply_defaults()
+                return bound.arguments
             except (AnewError, TypeError):  # written by hand, or for another version of the function
                 pass
         value = msgspec.json.decode(payload)
@@ -422,49 +424,33 @@ class AppTest:
         Raises:
             AssertionError: There is none, or not so many; it says what waits instead.
         """
-        found = self._matching(task, args, kwargs, queue, at, delay)
+        wanted = _Wanted(task, args, kwargs, queue, at, delay)
+        found = self._matching(wanted)
         if found if count is None else len(found) == count:
             return found
-        wanted = _call_text(task, args, kwargs, queue, at, delay)
         number = "a job" if count is None else f"{count} jobs" if count != 1 else "1 job"
         raise AssertionError(f"expected {number} {wanted}, found {len(found)}; {self._shown_waiting()}")
 
     def assert_not_enqueued(
-        self,
-        task: AnyTask,
-        /,
-        *args: Any,
-        queue: str | None = None,
-        **kwargs: Any,
+        self, task: AnyTask, /, *args: Any, queue: str | None = None, **kwargs: Any
     ) -> None:
         """Assert that no such call of a task waits; see `assert_enqueued`."""
-        found = self._matching(task, args, kwargs, queue, None, None)
+        wanted = _Wanted(task, args, kwargs, queue)
+        found = self._matching(wanted)
         if found:
-            wanted = _call_text(task, args, kwargs, queue, None, None)
             raise AssertionError(f"expected no job {wanted}, found {len(found)}; {self._shown_waiting()}")
 
-    def _matching(
-        self,
-        task: AnyTask,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        queue: str | None,
-        at: datetime | None,
-        delay: Wait | None,
-    ) -> list[FoundJob]:
-        try:
-            given = _bind(task, args, kwargs).arguments
-        except TypeError as error:
-            raise refused_call(task, error) from None
-        ready_at = None if at is None else instant_ms(at, "at")
-        if delay is not None:
-            ready_at = self._clock.now() + wait_ms(delay, "delay")
+    def _matching(self, wanted: _Wanted) -> list[FoundJob]:
+        given = wanted.arguments()
+        ready_at = None if wanted.at is None else instant_ms(wanted.at, "at")
+        if wanted.delay is not None:
+            ready_at = self._clock.now() + wait_ms(wanted.delay, "delay")
         return [
             job
-            for job in self.jobs(*WAITING, task=task)
-            if queue in (None, job.queue)
+            for job in self.jobs(*WAITING, task=wanted.task)
+            if wanted.queue in (None, job.queue)
             and ready_at in (None, job.ready_at)
-            and _has(_arguments_of(task, job), given)
+            and _has(_arguments_of(wanted.task, job), given)
         ]
 
     def _shown_waiting(self) -> str:
@@ -527,31 +513,53 @@ def _is_for_the_test(error: BaseException) -> bool:
     return not isinstance(error, Exception | SystemExit | asyncio.CancelledError)
 
 
-def _bound(task: Task[Any, Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    bound = inspect.signature(task.function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return bound.arguments
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A call that a test looks for."""
+
+    task: AnyTask
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    queue: str | None = None
+    at: datetime | None = None
+    delay: Wait | None = None
+
+    def arguments(self) -> Mapping[str, Any]:
+        """Give its arguments by name, as far as they are there.
+
+        Raises:
+            InvalidInput: No job can have them.
+        """
+        try:
+            return _bind(self.task, self.args, self.kwargs).arguments
+        except TypeError as error:
+            function = _function_of(self.task)
+            name = self.task.name if isinstance(self.task, Task) else function.__qualname__
+            signature = inspect.signature(function)
+            raise InvalidInput(
+                f"{name} cannot be called so: {error}; expected arguments of {name}{signature}"
+            ) from None
+
+    def __str__(self) -> str:
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
+        text = f"of {_name_of(self.task)}({', '.join(given) or '...'})"
+        text += "" if self.queue is None else f" in queue {self.queue!r}"
+        text += "" if self.at is None else f" at {_shown(self.at)}"
+        return text + ("" if self.delay is None else f" due in {self.delay}")
 
 
 def _name_of(task: AnyTask) -> str:
     return task.name if isinstance(task, Task) else task.module_path
 
 
+def _function_of(task: AnyTask) -> Callable[..., Any]:
+    return task.function if isinstance(task, Task) else task.func
+
+
 def _bind(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
     """Give arguments by name, as far as they are there; the context of a task of Django's is None."""
-    if isinstance(task, Task):
-        return inspect.signature(task.function).bind_partial(*args, **kwargs)
-    first = (None,) if task.takes_context else ()
-    return inspect.signature(task.func).bind_partial(*first, *args, **kwargs)
-
-
-def refused_call(task: AnyTask, error: TypeError) -> InvalidInput:
-    """Say that a test asks for a call that no job can have."""
-    function = task.function if isinstance(task, Task) else task.func
-    name = task.name if isinstance(task, Task) else function.__qualname__
-    return InvalidInput(
-        f"{name} cannot be called so: {error}; expected arguments of {name}{inspect.signature(function)}"
-    )
+    first = () if isinstance(task, Task) or not task.takes_context else (None,)
+    return inspect.signature(_function_of(task)).bind_partial(*first, *args, **kwargs)
 
 
 def _arguments_of(task: AnyTask, job: FoundJob) -> Mapping[str, Any]:
@@ -578,21 +586,6 @@ def _is_same(stored: object, given: object) -> bool:
         return bool(msgspec.json.decode(write_result(stored)) == msgspec.json.decode(write_result(given)))
     except AnewError:
         return False
-
-
-def _call_text(
-    task: AnyTask,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    queue: str | None,
-    at: datetime | None,
-    delay: Wait | None,
-) -> str:
-    given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-    text = f"of {_name_of(task)}({', '.join(given) or '...'})"
-    text += "" if queue is None else f" in queue {queue!r}"
-    text += "" if at is None else f" at {_shown(at)}"
-    return text + ("" if delay is None else f" due in {delay}")
 
 
 def _moment(at: int) -> datetime:
