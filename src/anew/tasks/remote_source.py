@@ -124,7 +124,8 @@ class RemoteSource:
             given_back = [*given_back, *self._be_quiet()]
         ended = [*ended, *(run for stream in self._streams.values() for run in stream.come_back())]
         if time.monotonic() < self._again_at:
-            self._put_off(ended, given_back, done)
+            done.again += [run for run in ended if not run.held]
+            done.kept = given_back
         else:
             self._go_on()
             self._report(ended, given_back, done)
@@ -176,10 +177,6 @@ class RemoteSource:
             except AnewError as error:
                 log.warning("the server could not be told that runs go on", extra={"reason": str(error)})
 
-    def _put_off(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
-        done.again += [run for run in ended if not run.held]
-        done.kept = given_back
-
     def _report(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
         reports = [(run, _report_of(run)) for run in ended if not run.held]
         reports += [(run, _named(run, "released")) for run in given_back]
@@ -197,12 +194,8 @@ class RemoteSource:
                 for stream, forgotten in known:
                     stream.remember(forgotten)
                 rest = [*part, *(one for more in parts for one in more)]
-                back = set(map(id, given_back))
-                self._put_off(
-                    [run for run, _ in rest if id(run) not in back],
-                    [run for run, _ in rest if id(run) in back],
-                    done,
-                )
+                done.again += [run for run, report in rest if report["end"] != "released"]
+                done.kept = [run for run, report in rest if report["end"] == "released"]
                 self._wait(error)
                 return
             except TooLarge as error:
@@ -265,8 +258,9 @@ class RemoteSource:
         keys = {
             name: task.options.downstream.key for name, task in self._tasks.items() if task.options.downstream
         }
-        told = [_ended_run(run, keys[run.name]) for run in ended if run.name in keys and not run.held]
-        self._unsaid += told
+        self._unsaid += [
+            _ended_run(run, keys[run.name]) for run in ended if run.name in keys and not run.held
+        ]
         held = [run for run in ended if run.held]
         waiting = [*held, *(run for runs in done.taken for run in runs if run.name in keys)]
         if not (self._unsaid or waiting):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -12,14 +12,13 @@ from anew.engine.breakers import Asking, Breaking, RunReport
 from anew.engine.progress import report_progress
 from anew.errors import AnewError, NotFound, StoreBusy
 from anew.jobs import Failed, Job, Snoozed, State
-from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
+from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.jobs.carried import carried_of
 from anew.jobs.terms import policy_of
 from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
 from anew.tasks.backend import BatchCounts
 from anew.tasks.running import HELD, NOTHING, SIGNALS, Run
-from anew.tasks.task import Task
 
 
 class Want(NamedTuple):
@@ -122,8 +121,8 @@ class EmbeddedSource:
     """
 
     def __init__(self, app: Anew, commit: ThreadCommit) -> None:
-        self._tasks = app.tasks
-        self._downstreams = app.downstreams
+        self.tasks = app.tasks
+        self.downstreams = app.downstreams
         self._around_runs = app.around_runs
         self._carried: dict[int, dict[str, str]] = {}
         self._commit = commit
@@ -150,14 +149,12 @@ class EmbeddedSource:
             held = [(run.key, run.token) for run in given_back]
             ops.append(Call(lambda batch: _give_back(batch, held), _nobody, durable=False))
         wanted = [want for want in wants if want.limit > 0]
-        guarded = None
-        if self._downstreams:
-            guarded = _Guarded(self._tasks, self._downstreams, ended, given_back, self._take)
+        guarded = _Guarded(self, ended, given_back) if self.downstreams else None
         if guarded is not None and (wanted or guarded.is_wanted()):
             ops.append(Call(lambda batch: guarded.run(batch, wanted), _nobody, durable=False))
         elif wanted:
             # No sync for this part: in a power cut a lost take only offers the jobs again.
-            ops.append(Call(lambda batch: self._take(batch, wanted), _nobody, durable=False))
+            ops.append(Call(lambda batch: self.take(batch, wanted), _nobody, durable=False))
         answers = iter(self._commit.apply_all(ops))
         done = Exchanged([], [], [], [])
         if well:
@@ -180,7 +177,8 @@ class EmbeddedSource:
             done.goes_on = done.goes_on or (some is not None and some.goes_on)
         return done
 
-    def _take(self, batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:
+    def take(self, batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:
+        """Take jobs, and remember what they carry."""
         taken = [take_for_session(batch, want.queues, want.limit) for want in wants]
         if self._around_runs:  # who else would ask what the jobs carry? It is no part of what a take reads.
             jobs = batch.store.load([row[0] for one in taken for row in one.rows])
@@ -242,7 +240,7 @@ class EmbeddedSource:
             done.settled.append((run, answer))
 
     def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
-        write, find, carried = self._engine.ids.write, self._tasks.get, self._carried
+        write, find, carried = self._engine.ids.write, self.tasks.get, self._carried
         runs = []
         for key, queue, name, _, ready_at, attempts, _, limit, policy, retention, _, payload in rows:
             holds = policy_of(policy, limit, self._engine.parts.defaults.policy)
@@ -267,13 +265,11 @@ class EmbeddedSource:
 
 
 class _Guarded:
-    """An exchange of an application whose tasks call services that have breakers: as `_take`, inside the transaction.
+    """An exchange of an application whose tasks call services that have breakers: as `take`, inside the transaction.
 
     Args:
-        tasks: By name.
-        settings: Of the breakers, by key.
+        source: Whose exchange it is.
         ended, given_back: The runs.
-        take: Takes jobs.
 
     Attributes:
         held: Runs whose handlers were not called, as their breaker had opened meanwhile.
@@ -283,18 +279,12 @@ class _Guarded:
         open, turned: See `Exchanged`.
     """
 
-    def __init__(
-        self,
-        tasks: Mapping[str, Task[Any, Any, Any]],
-        settings: Mapping[str, BreakerSettings],
-        ended: Sequence[Run],
-        given_back: Sequence[Run],
-        take: Callable[[Batch, Sequence[Want]], list[TakenJobs]],
-    ) -> None:
-        self._take = take
-        self._settings = settings
+    def __init__(self, source: EmbeddedSource, ended: Sequence[Run], given_back: Sequence[Run]) -> None:
+        self._source = source
         self._keys = {
-            name: task.options.downstream.key for name, task in tasks.items() if task.options.downstream
+            name: task.options.downstream.key
+            for name, task in source.tasks.items()
+            if task.options.downstream
         }
         self._reports = [
             report_of(run, key)
@@ -319,7 +309,7 @@ class _Guarded:
 
     def run(self, batch: Batch, wants: Sequence[Want]) -> _Guarded:
         """Report, take, and hold what may not start."""
-        breaking = Breaking(batch, self._settings)
+        breaking = Breaking(batch, self._source.downstreams)
         for report in self._reports:
             breaking.ran(report)
         still = {key for key, _ in batch.store.held_under([(run.key, run.token) for run in self.held])}
@@ -327,7 +317,7 @@ class _Guarded:
             Asking(self._keys[run.name], run.key, run.attempts > 0) for run in self.held if run.key in still
         ]
         self.settled = breaking.hold_all(asking)
-        self.taken = self._take(batch, wants)
+        self.taken = self._source.take(batch, wants)
         rows = [row for taken in self.taken for row in taken.rows]
         # By place, as in `EmbeddedSource._runs_of`: key, type, attempts.
         wanting = [
