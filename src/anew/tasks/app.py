@@ -617,7 +617,7 @@ class Anew:
         """The place of the jobs, opened at first use, and again in a forked child."""
         if importing:
             raise Conflict(
-                "the script uses its jobs while it is imported by a worker's process; "
+                "a module uses the application's jobs while a worker imports it; "
                 'expected such calls below: if __name__ == "__main__":'
             )
         backend = self._backend

@@ -34,7 +34,7 @@ class Retries:
 
     Attributes:
         policy: What is stored with its jobs, as JSON; None: the default.
-        rules: By exception, the narrowest class first found on an error's own line of classes; None: no retry.
+        rules: By exception; the first holds that is found from an error's class on through its base classes. None: no retry.
         function: Asked at each failure that no rule is for.
     """
 

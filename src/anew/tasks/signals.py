@@ -42,7 +42,7 @@ class Retry(JobSignal):
 
 
 class Snooze(JobSignal):
-    """Run later. It is no failure: it burns no attempt, and the waits of later failures do not grow.
+    """Run later. It is no failure: it counts as no attempt, and the waits of later failures do not grow.
 
     Args:
         after: How long to wait: a number of seconds, a timedelta, or text such as ``"5m"``.
