@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Limit, Retry, Running, Snooze, ctx
 from anew.cli.exit_codes import NOT_FOUND
-from anew.client import Client
+from anew.client import Client, ErrorView, Page
 from anew.client.views import RateView
 from anew.errors import InvalidInput, TooLarge, Unreachable
 from anew.tasks.events import Event
@@ -409,3 +412,32 @@ def test_no_server_is_an_error_that_says_where() -> None:
         app.tasks["double"].enqueue(1)
     with pytest.raises(InvalidInput, match="expected a file, a directory, http"):
         Anew("redis://x")
+
+
+def test_a_row_of_an_outbox_that_comes_twice_is_one_job(apps: tuple[Anew, Anew], tmp_path: Path) -> None:
+    remote, _ = apps
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        remote.create_outbox(shop)
+        with shop:
+            remote.outbox(shop).enqueue(remote.tasks["double"], 1)
+            remote.outbox(shop).enqueue(remote.tasks["double"], 1)
+    shutil.copy(tmp_path / "shop.db", tmp_path / "again.db")  # as it is to one who drains at the same time
+    assert remote.drain_outbox(tmp_path / "shop.db") == 2
+    assert remote.drain_outbox(tmp_path / "again.db") == 2
+    assert remote.counts("sums")["ready"] == 2
+
+
+def test_a_job_that_is_removed_while_it_is_read_is_not_there(
+    apps: tuple[Anew, Anew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote, _ = apps
+    job = remote.tasks["double"].enqueue(-1)
+    remote.run_worker(burst=True)
+    errors = Client.errors
+
+    def removed(client: Client, job_id: str, **options: int) -> Page[ErrorView]:
+        job.delete()
+        return errors(client, job_id, **options)
+
+    monkeypatch.setattr(Client, "errors", removed)
+    assert job.info() is None

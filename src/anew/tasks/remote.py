@@ -16,8 +16,9 @@ from anew.errors import NotFound
 from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.carried import read_carried
-from anew.jobs.codec import PushedJob
+from anew.jobs.codec import PushedJob, UniqueKey
 from anew.jobs.limits import Rate, Throttle
+from anew.jobs.unique import Scope, text_digest
 from anew.tasks.backend import JobError, JobInfo, Placed, ended_at
 from anew.tasks.remote_source import RemoteSource, breaker_row, key_of
 from anew.tasks.topics import path_of
@@ -80,11 +81,11 @@ class RemoteBackend:
     def find(self, job_id: str) -> JobInfo | None:
         try:
             document = self._client.request("GET", f"/v1/jobs/{quote(job_id, safe='')}")
+            view = read_job(document)
+            errors = [*self._client.errors(job_id, limit=MOST_ERRORS)] if view.last_error is not None else []
         except NotFound:
             return None
         result = _result.decode(document).result
-        view = read_job(document)
-        errors = [*self._client.errors(job_id, limit=MOST_ERRORS)] if view.last_error is not None else []
         return _info(view, errors, None if isinstance(result, UnsetType) else bytes(result))
 
     def cancel(self, job_id: str) -> None:
@@ -220,8 +221,11 @@ class RemoteBackend:
         if hooks is None:
             return body
         ties: dict[str, Any] = {"expires_at": hooks.expires_at}
-        if hooks.unique is not None:
-            unique = hooks.unique
+        unique = hooks.unique
+        if unique is None and hooks.once and isinstance(job, PushedJob):
+            # A server does not know the ids of an outbox's rows: a key that is held for as long as the job is kept does the same.
+            unique = UniqueKey(text_digest(f"outbox\0{job.jid}"), Scope.EXISTS)
+        if unique is not None:
             ties["unique"] = {
                 "digest": unique.digest.hex(), "scope": unique.scope, "ends_at": unique.ends_at
             }  # fmt: skip
