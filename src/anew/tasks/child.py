@@ -13,13 +13,13 @@ import runpy
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import msgspec
 
+from anew.clock import SystemClock
 from anew.errors import Unavailable
 from anew.jobs import Cancelled, Failed, Outcome, Snoozed
 from anew.tasks.backend import BatchCounts
@@ -162,7 +162,7 @@ def _run(connection: Connection, request: Request, receive: Callable[[], bytes])
         retention=request.retention,
     )
     connection.send_bytes(encode(Reply(progress=BEGUN)))
-    Runner(lambda: time.time_ns() // 1_000_000, progress, batch_of, in_child=True).call(run)
+    Runner(SystemClock().now, progress, batch_of, in_child=True).call(run)
     reply = Reply(result=run.result, kib=_kib())
     match run.outcome:
         case Failed():

@@ -22,8 +22,6 @@ class Context:
         queue: The queue it came from.
         attempt: 1 for the first run. Snoozes and interruptions do not raise it.
         max_attempts: Runs that the policy allows; None: no limit, or one that the policy itself has.
-        errors: Failures reported so far: `attempt` - 1.
-        batch: How far the batch has come whose callback or member it is; None: it belongs to none.
     """
 
     __slots__ = ("_batch", "_now", "_progress", "attempt", "job_id", "max_attempts", "queue", "task")
@@ -51,7 +49,7 @@ class Context:
 
     @property
     def batch(self) -> BatchCounts | None:
-        """Ask the store how far its batch has come, as it is now: what joins or runs later counts too."""
+        """How far the batch has come whose callback or member it is, as the store has it now; None: it belongs to none."""
         return self._batch()
 
     @property

@@ -200,7 +200,6 @@ def _clear(batch: Batch, where: Filter, page: Page, before: int | None) -> tuple
 
 
 def _error(record: ErrorRecord) -> JobError:
-    reason = "" if record.decision is None else _reason(record)
     return JobError(
         attempt=record.attempt,
         outcome=record.outcome,
@@ -209,13 +208,15 @@ def _error(record: ErrorRecord) -> JobError:
         backtrace=record.backtrace,
         began_at=record.dequeued_at,
         ended_at=record.failed_at,
-        reason=reason,
+        reason=_reason(record),
     )
 
 
 def _reason(record: ErrorRecord) -> str:
+    if record.decision is None:
+        return ""
     try:
-        shown: Any = msgspec.json.decode(shown_decision(record.decision or b"{}", record.attempt))
+        shown: Any = msgspec.json.decode(shown_decision(record.decision, record.attempt))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return str(shown.get("reason", ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from anew.client import Client, Draft, ErrorView, Filters, JobView
 from anew.client.views import read_job
+from anew.clock import SystemClock
 from anew.errors import NotFound
 from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
@@ -61,10 +61,7 @@ class RemoteBackend:
     def __init__(self, url: str, token: str | None) -> None:
         self._client = Client(url, token=token, retry=None)
         self._tag = ""
-
-    def now(self) -> int:
-        """Give the time of this machine, epoch ms."""
-        return time.time_ns() // 1_000_000
+        self.now = SystemClock().now
 
     def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
         """Store new jobs, all or none.

@@ -23,13 +23,14 @@ import msgspec
 from anew.backoff import policy_from_json
 from anew.client import Client, Filters, JobView, Page
 from anew.client.feed import PASSING, Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost, retry_wait_ms
+from anew.clock import SystemClock
 from anew.errors import AnewError, NotFound, TooLarge
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.backend import CRASHES, BatchCounts
 from anew.tasks.running import HELD, NOTHING, Run
-from anew.tasks.source import Exchanged, Want, report_of
+from anew.tasks.source import Exchanged, Want, report_of, services_of
 
 log = logging.getLogger("anew.tasks")
 
@@ -69,6 +70,7 @@ class RemoteSource:
         self._downstreams = app.downstreams
         self._around_runs = app.around_runs
         self._client = client
+        self.now = SystemClock().now
         self._worker_id = f"{socket.gethostname()}:{os.getpid()}:{next(_numbers)}"
         self._streams: dict[Sequence[str] | None, _Stream] = {}
         self._changed = threading.Condition()
@@ -78,10 +80,6 @@ class RemoteSource:
         self._is_quiet = False
         self._unsaid: list[dict[str, Any]] = []
         """What breakers have not been told, as the server could not be reached."""
-
-    def now(self) -> int:
-        """Give the time of this machine, epoch ms."""
-        return time.time_ns() // 1_000_000
 
     @property
     def seen(self) -> int:
@@ -255,9 +253,7 @@ class RemoteSource:
 
     def _ask(self, ended: Sequence[Run], done: Exchanged) -> None:
         """Say how runs have ended, and keep back those whose service fails."""
-        keys = {
-            name: task.options.downstream.key for name, task in self._tasks.items() if task.options.downstream
-        }
+        keys = services_of(self._tasks)
         self._unsaid += [
             _ended_run(run, keys[run.name]) for run in ended if run.name in keys and not run.held
         ]

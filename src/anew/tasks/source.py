@@ -19,6 +19,7 @@ from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
 from anew.tasks.backend import BatchCounts
 from anew.tasks.running import HELD, NOTHING, SIGNALS, Run
+from anew.tasks.task import Task
 
 
 class Want(NamedTuple):
@@ -281,11 +282,7 @@ class _Guarded:
 
     def __init__(self, source: EmbeddedSource, ended: Sequence[Run], given_back: Sequence[Run]) -> None:
         self._source = source
-        self._keys = {
-            name: task.options.downstream.key
-            for name, task in source.tasks.items()
-            if task.options.downstream
-        }
+        self._keys = services_of(source.tasks)
         self._reports = [
             report_of(run, key)
             for run in ended
@@ -334,6 +331,11 @@ class _Guarded:
             self.open = {row.key: row.probe for _, row in seen if row.state is not closed}
             self.turned = [row for before, row in seen if (before is closed) != (row.state is closed)]
         return self
+
+
+def services_of(tasks: Mapping[str, Task[Any, Any, Any]]) -> dict[str, str]:
+    """Give the services that tasks call, by the task's name; those that name none are left out."""
+    return {name: task.options.downstream.key for name, task in tasks.items() if task.options.downstream}
 
 
 def report_of(run: Run, key: str) -> RunReport:

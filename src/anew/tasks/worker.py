@@ -195,17 +195,14 @@ class Worker:
         return self._thread is not None and self._thread.is_alive()
 
     def __enter__(self) -> Worker:
-        """Start."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and wait for what runs."""
         self.stop()
         self.join()
 
     async def __aenter__(self) -> Worker:
-        """Start."""
         self.start()
         return self
 
