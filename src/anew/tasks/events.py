@@ -157,7 +157,7 @@ class Events:
 
     def close(self) -> None:
         """Call the hooks for what has happened until now, and end the thread; the next event starts another."""
-        if self._thread is threading.current_thread():
+        if self._thread is threading.current_thread():  # a hook has called it, and others may still come
             return
         with self._lock:
             thread, self._thread = self._thread, None

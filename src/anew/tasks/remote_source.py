@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -30,7 +30,7 @@ from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.backend import CRASHES, BatchCounts
 from anew.tasks.running import HELD, NOTHING, Run
-from anew.tasks.source import Exchanged, Want, report_of, services_of
+from anew.tasks.source import Exchanged, Settled, Want, report_of, services_of
 
 log = logging.getLogger("anew.tasks")
 
@@ -48,13 +48,6 @@ IDLE_TIMEOUT_MS: Final = 30_000
 """Silence, the server's heartbeats included, after which a stream counts as broken."""
 
 _numbers = itertools.count(1)
-
-
-class Settled(NamedTuple):
-    """A job as it is after a report."""
-
-    state: State
-    ready_at: int
 
 
 class RemoteSource:

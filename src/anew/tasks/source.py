@@ -34,16 +34,15 @@ class Want(NamedTuple):
     limit: int
 
 
-class SettledJob(Protocol):
-    """A job after the end of a run, as far as a worker looks at it."""
+class Settled(NamedTuple):
+    """What a server says of a job after the end of a run."""
 
-    @property
-    def state(self) -> State:
-        """Its state now."""
+    state: State
+    ready_at: int
 
-    @property
-    def ready_at(self) -> int:
-        """When it may run, epoch ms."""
+
+SettledJob = Job | Settled
+"""A job after the end of a run."""
 
 
 @dataclass(slots=True)
