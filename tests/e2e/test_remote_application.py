@@ -414,6 +414,16 @@ def test_no_server_is_an_error_that_says_where() -> None:
         Anew("redis://x")
 
 
+def test_a_batch_is_known_after_its_application_was_closed(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    double, triple = remote.tasks["double"], remote.tasks["triple"]
+    with remote.batch(on_success=triple.call(1)) as batch:
+        remote.close()  # as a forked child, which opens the connection for itself
+        double.using(batch=batch).enqueue(1)
+    remote.run_worker(burst=True)
+    assert remote.counts("sums")["completed"] == 2
+
+
 def test_a_row_of_an_outbox_that_comes_twice_is_one_job(apps: tuple[Anew, Anew], tmp_path: Path) -> None:
     remote, _ = apps
     with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:

@@ -37,6 +37,9 @@ CLEARED = 500
 BATCH, TAG = "b-", 9
 """A batch's public id: this, then as many characters as are the same in all ids of a store, then its key."""
 
+_tags: dict[str, str] = {}
+"""These characters by a server's address: a batch outlives `close`, and a forked child goes on with it."""
+
 _STATUS: Final = {State.RETRYING: "scheduled", State.CANCELLED: "dead"}
 """States that a server's filter does not tell from others."""
 
@@ -60,7 +63,7 @@ class RemoteBackend:
 
     def __init__(self, url: str, token: str | None) -> None:
         self._client = Client(url, token=token, retry=None)
-        self._tag = ""
+        self._url = url
         self.now = SystemClock().now
 
     def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
@@ -159,7 +162,7 @@ class RemoteBackend:
         if parent is not None:
             body["parent"] = self._batch_id(parent)
         batch: str = self._ask("POST", "/v1/batches", body)["id"]
-        self._tag = batch.removeprefix(BATCH)[:TAG]
+        _tags[self._url] = batch.removeprefix(BATCH)[:TAG]
         return key_of(batch)
 
     def close_batch(self, key: int) -> None:
@@ -234,8 +237,8 @@ class RemoteBackend:
         return body | {"ties": ties}
 
     def _batch_id(self, key: int) -> str:
-        """Give the public id of a batch that was opened here."""
-        return f"{BATCH}{self._tag}{key:016x}"
+        """Give the public id of a batch that was opened here, or in a process that this one was forked from."""
+        return f"{BATCH}{_tags.get(self._url, '')}{key:016x}"
 
     def is_busy(self) -> bool:
         return False
