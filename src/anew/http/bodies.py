@@ -89,7 +89,7 @@ def decode(
         raise malformed(error, form) from None
     parts = _members(reader, body, form, where)
     for name in parts.keys() - reader.kept:
-        parts[name] = _eased(_built(parts[name], form, reader, name))
+        parts[name] = _built(parts[name], form, reader, name)
         if parts[name] is None and name in null_is_absent:
             del parts[name]
     try:
@@ -138,12 +138,12 @@ def _members(reader: _Reader, body: bytes | Raw, form: Format, where: str) -> di
 
 
 def _built(part: Raw, form: Format, reader: _Reader, name: str) -> object:
-    """Decode one member into plain values."""
+    """Decode one member into plain values, eased."""
     if len(part) > MAX_MEMBER and bytes(memoryview(part)[:1]) not in _TEXTS:
         message = f"{name}: expected at most {MAX_MEMBER} bytes, got {len(part)}"
         raise MalformedRequest(message, field=name)
     try:
-        return reader.any_member.decode(part)
+        return _eased(reader.any_member.decode(part))
     except (*Unreadable, ValueError) as error:
         raise malformed(error, form) from None
 
@@ -183,5 +183,8 @@ def _look_up(value: object, path: str) -> object:
 def _shown(value: object) -> str:
     if isinstance(value, str):
         value = value[:_SHOWN]  # it may have megabytes
-    text = json.dumps(value, default=lambda odd: type(odd).__name__)
+    try:
+        text = json.dumps(value, default=lambda odd: type(odd).__name__)
+    except (TypeError, RecursionError):  # a key of MessagePack that is no text, or very deep nesting
+        return ""
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

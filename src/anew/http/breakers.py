@@ -189,12 +189,17 @@ def _asking(ids: IdText, settings: dict[str, BreakerSettings], body: BreakerQues
 
 def _settings(key: str, terms: BreakerTerms) -> BreakerSettings:
     if not 1 <= len(key.encode("utf-8", "surrogatepass")) <= 255 or not key.isprintable():
-        raise InvalidJob(f"settings: {key[:60]!r} is no name; expected 1 to 255 bytes", field="settings")
+        expected = "expected 1 to 255 bytes of printable text"
+        raise InvalidJob(f"settings: {key[:60]!r} is not a name; {expected}", field="settings")
+    try:
+        cooldown = msgspec.json.encode(terms.cooldown)
+    except (TypeError, ValueError) as error:  # MessagePack has values that JSON has not
+        raise InvalidJob(f"settings: the cooldown of {key[:60]!r} is not JSON: {error}", field="settings") from None
     return BreakerSettings(
         failures=terms.failures,
         least=terms.least,
         window_ms=terms.window_ms,
-        cooldown=policy_from_json(msgspec.json.encode(terms.cooldown)),
+        cooldown=policy_from_json(cooldown),
         spacing_ms=terms.spacing_ms,
         budget=terms.budget,
     )

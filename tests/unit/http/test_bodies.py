@@ -41,6 +41,7 @@ def test_a_body_is_fitted_into_a_struct() -> None:
         ),
         (b'{"message":1,"more":[}', "invalid JSON", ""),
         (b"[1]", "expected object, got array", ""),
+        (b'{"message":' + b"[" * 900 + b"]" * 900 + b"}", "invalid JSON: nested too deeply", ""),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(body: bytes, words: str, field: str) -> None:
@@ -73,6 +74,12 @@ def test_binary_and_whole_floats_in_messagepack_are_text_and_integers() -> None:
     assert decode(packed, MSGPACK, Report) == Report("é", 5)
     with pytest.raises(MalformedRequest, match="message: expected str, got bytes"):
         decode(msgspec.msgpack.encode({"message": b"\xff"}), MSGPACK, Report)
+
+
+@pytest.mark.parametrize("key", [b"\xc4\x01x", b"\x91\x01"], ids=["binary", "a list"])
+def test_a_map_whose_keys_json_cannot_have_is_refused_like_any_other_value(key: bytes) -> None:
+    with pytest.raises(MalformedRequest, match="message: expected str, got object$"):
+        decode(b"\x81\xa7message\x81" + key + b"\x01", MSGPACK, Report)
 
 
 @pytest.mark.parametrize("item", [b"1", b"[]", b'{"":1}', b'""'])
