@@ -373,6 +373,40 @@ def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> 
     assert client.get("/v1/queues").data["queues"][0]["ready"] == 2
 
 
+def test_a_duplicate_is_answered_with_the_job_that_is_there(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+
+    def tied(**members: object) -> dict[str, object]:
+        ties = {"unique": {"digest": "0" * 32, "scope": "exists"}}
+        body = {"jobs": [{"type": "t", "queue": "q", "payload": 1, "ties": ties} | members]}
+        (job,) = client.post("/v1/jobs/bulk", body).data["jobs"]
+        return dict(job)
+
+    first = tied(priority=5)
+    with client.take("q") as stream:
+        stream.next_job()
+        second = tied(type="other", queue="elsewhere", priority=9, ready_at=FAR_MS)
+        there = client.get(f"/jobs/{first['id']}").data
+    assert there["status"] == "in_flight"
+    shown = {name: there[name] for name in there.keys() - {"payload", "ties"}}
+    assert second == shown | {"duplicate": True, "folded": False}
+
+
+def test_jobs_of_a_batch_that_is_not_known_are_refused_and_none_is_stored(
+    fresh: Callable[..., Client],
+) -> None:
+    """A batch is forgotten some time after it has completed, and its id still looks like one of ours."""
+    client = fresh()
+    unknown = "b-" + client.enqueue("other")["id"]
+    jobs = [
+        {"type": "t", "queue": "q", "payload": 1},
+        {"type": "t", "queue": "q", "payload": 1, "ties": {"batch": unknown}},
+    ]
+    response = client.post("/v1/jobs/bulk", {"jobs": jobs})
+    assert (response.status, response.error) == (404, "no such batch")
+    assert client.count(queue="q") == 0
+
+
 def test_jobs_of_a_key_are_bounded_together_and_say_so(fresh: Callable[..., Client]) -> None:
     client = fresh()
     limit = {"key": "customer 7", "concurrency": 1}

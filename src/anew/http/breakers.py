@@ -194,7 +194,9 @@ def _settings(key: str, terms: BreakerTerms) -> BreakerSettings:
     try:
         cooldown = msgspec.json.encode(terms.cooldown)
     except (TypeError, ValueError) as error:  # MessagePack has values that JSON has not
-        raise InvalidJob(f"settings: the cooldown of {key[:60]!r} is not JSON: {error}", field="settings") from None
+        raise InvalidJob(
+            f"settings: the cooldown of {key[:60]!r} is not JSON: {error}", field="settings"
+        ) from None
     return BreakerSettings(
         failures=terms.failures,
         least=terms.least,

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from anew.engine import Enqueue, Enqueued, Entry
-from anew.errors import AnewError
+from anew.engine import Batch, Call, Enqueue, Enqueued, Entry
+from anew.engine.groups import batch_status
+from anew.errors import AnewError, NotFound
 from anew.http.api import Context
 from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
 from anew.http.long_lists import read_list, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
-from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
+from anew.http.render import StoredJob, duplicated_job, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied
 from anew.jobs import NewJob
+from anew.jobs.codec import PushedJob
 from anew.net.chunks import Work, at_once
 from anew.net.seam import Kind, Request
 
@@ -43,14 +45,12 @@ class _EnqueueOne(Enqueue):
         if isinstance(result, AnewError):
             self.routes.refused(self.request, self.form, result)
             return
-        key, now, existing = result.keys[0], result.now, result.existing
+        key, now = result.keys[0], result.now
         ids, job = self.routes.ids, self.jobs[0]
-        if self.plain and self.form is JSON and not existing:
+        if self.plain and self.form is JSON:
             self.request.reply(201, plain_answer(ids.tag_bytes, key, job, now))
         else:
-            entry = existing.get(0, Entry.CREATED)
-            status = 201 if entry is Entry.CREATED else 200
-            self.form.reply(self.request, status, stored_job(ids, key, job, now, entry))
+            self.form.reply(self.request, 201, stored_job(ids, key, job, now))
 
 
 class EnqueueRoutes:
@@ -62,6 +62,7 @@ class EnqueueRoutes:
 
     def __init__(self, context: Context) -> None:
         self._commit = context.commit
+        self._reads = context.reads
         self._chunks = context.chunks
         self.ids = context.engine.ids
         self._counters = context.counters
@@ -127,7 +128,9 @@ class EnqueueRoutes:
         def done(result: Any) -> None:
             if isinstance(result, AnewError):
                 self.refused(request, form, result)
-            elif plain and form.is_json and not result.existing:
+            elif Entry.NO_BATCH in result.existing.values():
+                self.refused(request, form, NotFound("no such batch"))
+            elif plain and form.is_json:
                 request.reply(201, plain_answers(self.ids.tag, result.keys, jobs, result.now))
             else:
                 work = self._answering_many(jobs, result)
@@ -135,13 +138,30 @@ class EnqueueRoutes:
                 self._chunks.run(work, then)
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
-        submit(Enqueue(jobs, done, plain))
+        enqueue = Enqueue(jobs, done, plain)
+        ties = [job.hooks for job in jobs if isinstance(job, PushedJob) and job.hooks is not None]
+        batches = {tie.batch for tie in ties if tie.batch is not None}
+        if not batches:
+            submit(enqueue)
+            return
+
+        def check(batch: Batch) -> None:
+            for key in batches:
+                batch_status(key)(batch)
+
+        # First, since the engine stores the jobs of a list whose batches it knows, and leaves out the others.
+        self._commit.submit(
+            Call(check, answering(request, form, lambda _: submit(enqueue)), durable=False, waits=False)
+        )
 
     def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
         listed: list[StoredJob] = []
         for at, (key, job) in enumerate(zip(entered.keys, jobs, strict=True)):
-            entry = entered.existing.get(at, Entry.CREATED)
-            listed.append(stored_job(self.ids, key, job, entered.now, entry))
+            there = self._reads.job(key) if at in entered.existing else None
+            if there is None:
+                listed.append(stored_job(self.ids, key, job, entered.now))
+            else:
+                listed.append(duplicated_job(self.ids, there))
             if not len(listed) % _ANSWERS:
                 yield
         return listed

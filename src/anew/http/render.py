@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from anew.engine import Entry
 from anew.engine.reads import Ties
 from anew.http.embedded_json import Embedded, Float32
 from anew.http.formats import JSON
@@ -272,7 +271,7 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     return UNSET if shown == ShownTies() else shown
 
 
-def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> StoredJob:
+def stored_job(ids: IdText, key: int, job: NewJob, now: int) -> StoredJob:
     """Give a new job as the answer to its enqueue shows it.
 
     Args:
@@ -280,7 +279,6 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entr
         key: Its key.
         job: As it came.
         now: When it was stored, epoch ms.
-        entry: What became of it.
     """
     policy = _encode(job.backoff) if job.backoff is not None else job.policy
     return StoredJob(
@@ -294,9 +292,15 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entr
         retry_limit=_set(job.retry_limit),
         **shown_policy(None if isinstance(policy, UnsetType) else bytes(policy)),
         retention=UNSET if job.retention is None else job.retention,
-        duplicate=entry is Entry.DUPLICATE,
-        folded=entry is Entry.FOLDED,
+        duplicate=False,
+        folded=False,
     )
+
+
+def duplicated_job(ids: IdText, job: Job) -> StoredJob:
+    """Give the job that a new one is a duplicate of, as the answer to the enqueue shows it."""
+    fields = msgspec.structs.asdict(shown_job(ids, job, payload=False))
+    return StoredJob(**fields, duplicate=True, folded=False)
 
 
 def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:

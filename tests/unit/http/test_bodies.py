@@ -78,7 +78,7 @@ def test_binary_and_whole_floats_in_messagepack_are_text_and_integers() -> None:
 
 @pytest.mark.parametrize("key", [b"\xc4\x01x", b"\x91\x01"], ids=["binary", "a list"])
 def test_a_map_whose_keys_json_cannot_have_is_refused_like_any_other_value(key: bytes) -> None:
-    with pytest.raises(MalformedRequest, match="message: expected str, got object$"):
+    with pytest.raises(MalformedRequest, match=r"message: expected str, got object$"):
         decode(b"\x81\xa7message\x81" + key + b"\x01", MSGPACK, Report)
 
 

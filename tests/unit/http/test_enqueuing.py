@@ -1,12 +1,13 @@
 """The answers to enqueues, written with as little as can be."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from anew.engine import Enqueue
+from anew.engine import Call, Enqueue, Enqueued, Entry
 from anew.errors import Overloaded
 from anew.http.api import ApiSettings
 from anew.http.enqueuing import EnqueueRoutes
@@ -39,7 +40,12 @@ def ask(path: str, body: bytes) -> tuple[Answer, dict[str, int]]:
     counters = WireCounters()
     engine = SimpleNamespace(ids=IdText(TAG))
     context: Any = SimpleNamespace(
-        commit=FullCommit(), engine=engine, counters=counters, settings=ApiSettings(), chunks=Chunks()
+        commit=FullCommit(),
+        engine=engine,
+        reads=None,
+        counters=counters,
+        settings=ApiSettings(),
+        chunks=Chunks(),
     )
     routes = EnqueueRoutes(context)
     request = Asked("POST", path, body)
@@ -76,6 +82,7 @@ def test_a_bulk_of_many_small_jobs_is_read_in_chunks(body: bytes, content_type: 
     context: Any = SimpleNamespace(
         commit=FullCommit(),
         engine=engine,
+        reads=None,
         counters=WireCounters(),
         settings=ApiSettings(),
         chunks=Chunks(),
@@ -92,3 +99,30 @@ def test_a_bulk_of_many_small_jobs_is_read_in_chunks(body: bytes, content_type: 
 
     assert not asyncio.run(ask_once())
     assert request.answer.status == 503
+
+
+class ForgetfulCommit:
+    """Knows a batch when it is asked about it, and has forgotten it when the jobs come."""
+
+    def submit(self, op: Call) -> None:
+        op.done(None)
+
+    def submit_new(self, op: Enqueue) -> None:
+        op.done(Enqueued([-1], 0, {0: Entry.NO_BATCH}))
+
+
+def test_a_job_whose_batch_goes_at_the_last_moment_is_not_said_to_be_stored() -> None:
+    ids = IdText(TAG)
+    context: Any = SimpleNamespace(
+        commit=ForgetfulCommit(),
+        engine=SimpleNamespace(ids=ids),
+        reads=None,
+        counters=WireCounters(),
+        settings=ApiSettings(),
+        chunks=Chunks(),
+    )
+    ties = {"batch": ids.write_batch(1)}
+    body = {"jobs": [{"type": "t", "queue": "q", "payload": 1, "ties": ties}]}
+    request = Asked("POST", "/v1/jobs/bulk", json.dumps(body).encode())
+    EnqueueRoutes(context).many_tied(request, JSON, ())
+    assert (request.answer.status, request.answer.data["error"]) == (404, "no such batch")
