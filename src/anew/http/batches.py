@@ -11,13 +11,14 @@ from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batc
 from anew.http.api import Context
 from anew.http.bodies import NULLS, decode
 from anew.http.formats import Format, written_in
+from anew.http.long_lists import read_long
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.http.tied import batch_key, reading_tied_job
 from anew.jobs import NewJob
 from anew.jobs.batches import Callback
 from anew.jobs.codec import PushedJob
-from anew.net.chunks import at_once
+from anew.net.chunks import Work
 from anew.net.seam import Kind, Request
 
 MAX_BODY = 4 << 20
@@ -47,6 +48,7 @@ class BatchRoutes:
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit
+        self._chunks = context.chunks
         self._ids = context.engine.ids
         self._max_bytes = context.settings.max_job_bytes
 
@@ -56,24 +58,28 @@ class BatchRoutes:
         if written is None:
             return
         body = decode(request.body, written, NewBatch)
-        given = {Callback.SUCCESS: body.on_success, Callback.COMPLETE: body.on_complete}
-        jobs = {
-            callback: self._callback(bytes(job), written, callback)
-            for callback, job in given.items()
-            if not isinstance(job, UnsetType) and bytes(job) not in NULLS
-        }
         parent = None if body.parent is None else batch_key(self._ids, body.parent)
 
         def then(key: int) -> None:
             form.reply(request, 201, {"id": self._ids.write_batch(key)})
 
-        self._submit(Call(new_batch(lambda key: jobs, parent=parent), answering(request, form, then)))
+        def make(jobs: dict[Callback, PushedJob]) -> None:
+            self._submit(Call(new_batch(lambda key: jobs, parent=parent), answering(request, form, then)))
 
-    def _callback(self, job: bytes, form: Format, callback: Callback) -> PushedJob:
-        work = reading_tied_job(self._ids, form, self._max_bytes, job, f"on_{callback}")
-        read: NewJob = at_once(work)
-        fields = {name: getattr(read, name) for name in NewJob.__struct_fields__}
-        return read if isinstance(read, PushedJob) else PushedJob(**fields)
+        read_long(self._reading(body, written), request, form, self._chunks, make)
+
+    def _reading(self, body: NewBatch, form: Format) -> Work[dict[Callback, PushedJob]]:
+        """Read the callbacks that a batch has."""
+        jobs: dict[Callback, PushedJob] = {}
+        for callback, given in ((Callback.SUCCESS, body.on_success), (Callback.COMPLETE, body.on_complete)):
+            if isinstance(given, UnsetType) or bytes(given) in NULLS:
+                continue
+            where = f"on_{callback}"
+            job = yield from reading_tied_job(self._ids, form, self._max_bytes, bytes(given), where)
+            if not isinstance(job, PushedJob):
+                job = PushedJob(**{name: getattr(job, name) for name in NewJob.__struct_fields__})
+            jobs[callback] = job
+        return jobs
 
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Say how far a batch has come."""

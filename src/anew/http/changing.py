@@ -19,7 +19,7 @@ from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
 from anew.http.render import STATUS, shown_job
-from anew.http.repacking import repacking
+from anew.http.repacking import json_of
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.jobs import Backoff, Job
@@ -247,10 +247,7 @@ def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
         check_backoff(backoff)
         return _checked(msgspec.json.encode(backoff))
     if given and isinstance(policy, Raw):
-        text = bytes(policy)
-        if not written.is_json:
-            text = at_once(repacking(text, MAX_BODY, "policy"))
-        return _checked(text.translate(None, b"\r\n"))
+        return _checked(at_once(json_of(policy, written, MAX_BODY, "policy")))
     return UNSET if backoff is UNSET and policy is UNSET else None
 
 

@@ -13,13 +13,13 @@ from anew.http.api import Context
 from anew.http.bodies import decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_name
-from anew.http.long_lists import check_count
+from anew.http.long_lists import check_count, read_long
 from anew.http.newjobs import placed
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied_job
 from anew.jobs.cron_entry import NO_CATCH_UP_MS
-from anew.net.chunks import at_once
+from anew.net.chunks import Work
 from anew.net.seam import Request
 from anew.store.protocol import CronRow
 
@@ -77,6 +77,7 @@ class CronRoutes:
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit
+        self._chunks = context.chunks
         self._ids = context.engine.ids
         self._max_bytes = context.settings.max_job_bytes
 
@@ -96,13 +97,15 @@ class CronRoutes:
             return
         body = decode(request.body, written, CronEntries)
         check_count("entries", len(body.entries), MOST_ENTRIES)
-        entries = [self._entry(raw, written, at) for at, raw in enumerate(body.entries)]
 
         def then(replaced: Replaced) -> None:
             form.reply(request, 200, {"written": replaced.written, "removed": replaced.removed})
 
-        replacing = replace_group(params[0], entries, takes_over=body.takes_over)
-        self._submit(Call(replacing, answering(request, form, then)))
+        def put(entries: list[NewCron]) -> None:
+            replacing = replace_group(params[0], entries, takes_over=body.takes_over)
+            self._submit(Call(replacing, answering(request, form, then)))
+
+        read_long(self._reading(body.entries, written), request, form, self._chunks, put)
 
     def remove(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one cron entry; what it has enqueued stays."""
@@ -117,21 +120,26 @@ class CronRoutes:
 
         self._submit(Call(replace_group(params[0], []), answering(request, form, then)))
 
-    def _entry(self, raw: Raw, form: Format, at: int) -> NewCron:
-        where = f"entries[{at}]"
+    def _reading(self, given: list[Raw], form: Format) -> Work[list[NewCron]]:
+        entries: list[NewCron] = []
+        for at, raw in enumerate(given):
+            entries.append((yield from self._reading_entry(raw, form, f"entries[{at}]")))
+            yield
+        return entries
+
+    def _reading_entry(self, raw: Raw, form: Format, where: str) -> Work[NewCron]:
         entry = decode(raw, form, NewCronEntry, where=where)
         try:
             check_name(entry.name, "name")
         except InvalidInput as error:
             raise placed(error, where) from None
-        job = at_once(reading_tied_job(self._ids, form, self._max_bytes, bytes(entry.job), f"{where}.job"))
-        patience_ms = None if entry.catch_up else NO_CATCH_UP_MS
+        job = yield from reading_tied_job(self._ids, form, self._max_bytes, bytes(entry.job), f"{where}.job")
         return NewCron(
             name=entry.name,
             expression=entry.schedule,
             job=job,
             timezone=entry.timezone,
-            patience_ms=patience_ms,
+            patience_ms=None if entry.catch_up else NO_CATCH_UP_MS,
         )
 
     def zizq(self, request: Request, form: Format, params: tuple[str, ...]) -> None:

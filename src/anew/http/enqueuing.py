@@ -11,7 +11,7 @@ from anew.engine.groups import batch_status
 from anew.errors import AnewError, NotFound
 from anew.http.api import Context
 from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
-from anew.http.long_lists import read_list, reading_list
+from anew.http.long_lists import read_long, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
 from anew.http.render import StoredJob, duplicated_job, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
@@ -118,7 +118,7 @@ class EnqueueRoutes:
         def store(read: tuple[list[NewJob], bool]) -> None:
             self._store_many(*read, request, form)
 
-        read_list(reading(written), request, form, self._chunks, store)
+        read_long(reading(written), request, form, self._chunks, store)
 
     def _store_many(self, jobs: list[NewJob], plain: bool, request: Request, form: Format) -> None:
         if not jobs:
@@ -139,8 +139,8 @@ class EnqueueRoutes:
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
         enqueue = Enqueue(jobs, done, plain)
-        ties = [job.hooks for job in jobs if isinstance(job, PushedJob) and job.hooks is not None]
-        batches = {tie.batch for tie in ties if tie.batch is not None}
+        tied = () if plain else [job.hooks for job in jobs if isinstance(job, PushedJob)]
+        batches = {ties.batch for ties in tied if ties is not None and ties.batch is not None}
         if not batches:
             submit(enqueue)
             return

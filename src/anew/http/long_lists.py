@@ -99,10 +99,10 @@ def reading_list(body: bytes, form: Format, name: str, most: int, read: Read[T])
     return found
 
 
-def read_list(
+def read_long(
     work: Work[T], request: Request, form: Format, chunks: Chunks, then: Callable[[T], None]
 ) -> None:
-    """Read the list of a body: at once if the body is short, else in chunks.
+    """Read a body with many members: at once if it is short, else in chunks.
 
     Args:
         work: Reads it.

@@ -17,15 +17,15 @@ from anew.http.api import Context
 from anew.http.bodies import MAX_MEMBER, body_as, decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_u64
-from anew.http.long_lists import members_of, read_list, reading_list
-from anew.http.repacking import repacking
+from anew.http.long_lists import members_of, read_long, reading_list
+from anew.http.repacking import json_of
 from anew.http.replies import answering, error_words
 from anew.http.router import Doc, Router
 from anew.http.settling import SHOWN_ID, failed, length_of, of_one_batch
-from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
+from anew.jobs import Cancelled, Interrupted, Job, Snoozed, State
 from anew.jobs.codec import U32, At, FailureReport
 from anew.jobs.records import MESSAGE_BYTES, cut_middle
-from anew.net.chunks import Work, at_once
+from anew.net.chunks import Work
 from anew.net.seam import Kind, Request
 from anew.units import refused
 
@@ -186,7 +186,7 @@ class ReportRoutes:
         def then(reports: list[_Read]) -> None:
             self._settle(reports, request, form)
 
-        read_list(work, request, form, self._chunks, then)
+        read_long(work, request, form, self._chunks, then)
 
     def _settle(self, reports: list[_Read], request: Request, form: Format) -> None:
         """Hand the reports to the engine, some in each batch; an error of one batch is the answer to all of them.
@@ -225,9 +225,8 @@ class ReportRoutes:
                     raise refused(f"{where}.end", tag.end, f"one of {', '.join(REPORTS)}")
                 report = decode(member, form, kind, where=where)
                 check_u64(report.taken_at, "taken_at")
-                reports.append(
-                    (job_id, Report(self._ids.read(report.id), report.taken_at, *_end_of(report, form)))
-                )
+                end = yield from _reading_end(report, form)
+                reports.append((job_id, Report(self._ids.read(report.id), report.taken_at, *end)))
             except InvalidInput as error:
                 reports.append((job_id, error))
             if not len(reports) % 100:
@@ -249,13 +248,19 @@ def _length(report: Report) -> int:
     return length_of(report.outcome) + len(report.result or b"")
 
 
-def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:
-    """Give a report's outcome, as `Report` has it, and its result."""
+def _reading_end(report: AttemptReport, form: Format) -> Work[tuple[Any, bytes | None]]:
+    """Read a report's outcome, as `Report` has it, and its result."""
     match report:
         case SucceededReport():
-            return None, _json_of(report.result, form, "result", MOST_RESULT)
+            return None, (yield from _reading_json(report.result, form, "result", MOST_RESULT))
         case FailedReport():
-            return _failed(report, form), None
+            policy = yield from _reading_json(report.policy, form, "policy", MAX_MEMBER)
+            if policy is not None:
+                policy_from_json(policy)  # raises in its own words
+            outcome = msgspec.structs.replace(
+                failed(report), outcome=report.outcome, policy=policy, limited=report.limited
+            )
+            return outcome, None
         case SnoozedReport():
             check_u64(report.ready_at, "ready_at")
             reason = cut_middle(report.reason, MESSAGE_BYTES)
@@ -273,23 +278,12 @@ def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:
             return RELEASE, None
 
 
-def _failed(report: FailedReport, form: Format) -> Failed:
-    policy = _json_of(report.policy, form, "policy", MAX_MEMBER)
-    if policy is not None:
-        policy_from_json(policy)  # raises in its own words
-    return msgspec.structs.replace(
-        failed(report), outcome=report.outcome, policy=policy, limited=report.limited
-    )
-
-
-def _json_of(value: Raw | UnsetType, form: Format, field: str, most: int) -> bytes | None:
-    """Give a member as JSON in one line, whatever the request is written in."""
+def _reading_json(value: Raw | UnsetType, form: Format, field: str, most: int) -> Work[bytes | None]:
     if isinstance(value, UnsetType):
         return None
     if len(value) > most:
         raise InvalidJob(f"{field}: expected at most {most} bytes, got {len(value)}", field=field)
-    text = bytes(value) if form.is_json else at_once(repacking(bytes(value), most, field))
-    return text.translate(None, b"\r\n")
+    return (yield from json_of(value, form, most, field))
 
 
 def _result(outcome: Job | AnewError | None) -> dict[str, Any]:

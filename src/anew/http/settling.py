@@ -20,7 +20,7 @@ from anew.http.long_lists import (
     list_in,
     members_of,
     packed_length,
-    read_list,
+    read_long,
     reading_list,
 )
 from anew.http.render import shown_job
@@ -161,7 +161,7 @@ class SettleRoutes:
             self._decide(iter(reports), [], request, form)
 
         work = reading_list(request.body, written, "failures", self._max_bulk, partial(_reading, written))
-        read_list(work, request, form, self._chunks, then)
+        read_long(work, request, form, self._chunks, then)
 
     def _decide(
         self, reports: Iterator[_Report], results: list[dict[str, Any]], request: Request, form: Format
