@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from msgspec import Raw
 
 from anew.errors import MalformedRequest, NotFound
 from anew.http.api import Context
@@ -31,11 +33,16 @@ from anew.http.render import (
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.jobs import ErrorRecord, Job
+from anew.net.chunks import Work
 from anew.net.seam import Request
 from anew.store.protocol import Page
 
 MAX_PAGE_BYTES = 32 << 20
 """Payload bytes of one page; it ends early where they grow too much, and the next one goes on from there."""
+
+PART_BYTES = 512 << 10
+PART_JOBS = 100
+"""Payload bytes, and jobs, of a page that are read and written in one go: some milliseconds."""
 
 
 class JobRoutes:
@@ -67,11 +74,15 @@ class JobRoutes:
         where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
 
         def then(keys: list[int]) -> None:
-            shown = self._fitting(keys[: page.limit])
-            ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
-            links = _links(path, page, chosen.parameters(), ends, len(keys) > len(shown))
-            jobs = self._shown(shown, last_errors)
-            self._reply(request, form, {"jobs": jobs, "pages": links}, jobs)
+            parts = self._parts(keys[: page.limit])
+            ends = (self._ids.write(parts[0][0]), self._ids.write(parts[-1][-1])) if parts else None
+            links = _links(path, page, chosen.parameters(), ends, len(keys) > sum(map(len, parts)))
+
+            def written(jobs: list[Raw]) -> None:
+                form.reply(request, 200, {"jobs": jobs, "pages": links})
+
+            work = self._writing(parts, form, last_errors)
+            self._chunks.run(work, self._answering(request, form, written))
 
         self._reads.find(where, part, self._answering(request, form, then))
 
@@ -93,13 +104,13 @@ class JobRoutes:
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
         _, shown = self._one(params[0])
-        self._reply(request, form, shown, [shown])
+        self._reply(request, form, shown)
 
     def own(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload, its state by Anew's own name, its latest failure, and what it has come to."""
         job, shown = self._one(params[0])
         own = own_job(shown, job, self._reads.last_errors([job.key]).get(job.key))
-        self._reply(request, form, own, [own])
+        self._reply(request, form, own)
 
     def _one(self, job_id: str) -> tuple[Job, ShownJob]:
         job = self._visible(job_id, payload=True)
@@ -109,13 +120,13 @@ class JobRoutes:
             shown.ties = shown_ties(self._ids, ties, self._now())
         return job, shown
 
-    def _reply(self, request: Request, form: Format, answer: object, jobs: Sequence[ShownJob]) -> None:
-        """Answer with jobs and their payloads; those are translated in chunks where that is needed."""
-        if form is JSON or not is_long(jobs):
-            form.reply(request, 200, answer)
+    def _reply(self, request: Request, form: Format, shown: ShownJob) -> None:
+        """Answer with a job and its payload, which is translated in chunks where that is needed."""
+        if form is JSON or not is_long([shown]):
+            form.reply(request, 200, shown)
         else:
-            then = self._answering(request, form, lambda _: form.reply(request, 200, answer))
-            self._chunks.run(packing_payloads(jobs), then)
+            then = self._answering(request, form, lambda _: form.reply(request, 200, shown))
+            self._chunks.run(packing_payloads([shown]), then)
 
     def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the records of a job's failed attempts, a page at a time."""
@@ -168,15 +179,33 @@ class JobRoutes:
         records = self._reads.last_errors(keys)
         return [with_last_error(job, jobs[key], records.get(key)) for key, job in listed]
 
-    def _fitting(self, keys: list[int]) -> list[int]:
-        """Give as many keys, at least one, as have payloads that may be shown together."""
+    def _parts(self, keys: list[int]) -> list[list[int]]:
+        """Give as many keys, at least one, as have payloads that may be shown together; those of each part are read together."""
         sizes = self._reads.payload_sizes(keys)
-        total = 0
-        for at, key in enumerate(keys):
-            total += sizes.get(key, 0)
-            if at and total > MAX_PAGE_BYTES:
-                return keys[:at]
-        return keys
+        parts: list[list[int]] = []
+        total = size_of_part = 0
+        for key in keys:
+            size = sizes.get(key, 0)
+            total += size
+            if parts and total > MAX_PAGE_BYTES:
+                break
+            if not parts or size_of_part + size > PART_BYTES or len(parts[-1]) == PART_JOBS:
+                parts.append([])
+                size_of_part = 0
+            parts[-1].append(key)
+            size_of_part += size
+        return parts
+
+    def _writing(self, parts: Iterable[list[int]], form: Format, last_errors: bool) -> Work[list[Raw]]:
+        """Write the jobs of a page, part by part; those that are gone by then are left out."""
+        written: list[Raw] = []
+        for keys in parts:
+            jobs = self._shown(keys, last_errors)
+            if form is not JSON:
+                yield from packing_payloads(jobs)
+            written += [Raw(form.encode(job)) for job in jobs]
+            yield
+        return written
 
     def _records(self, key: int, page: Page) -> tuple[list[ErrorRecord], bool]:
         """Read one page of error records, whose limit is one more than is shown.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from anew.clock import ManualClock
 from anew.http.api import ApiSettings
-from anew.http.formats import JSON, MSGPACK
+from anew.http.formats import JSON, MSGPACK, Format
 from anew.http.querying import MAX_PAGE_BYTES, JobRoutes
 from anew.jobs import ErrorRecord, IdText, Job
+from anew.net import chunks
 from anew.net.chunks import Chunks
 from anew.net.seam import WireCounters
 from anew.store.protocol import Page
@@ -130,6 +132,47 @@ def test_records_of_one_number_keep_the_order_of_the_list(order: str, expected: 
     ]
     request = answer_of(records, f"/jobs/{ID}/errors?limit=1&order={order}")
     assert [record["failed_at"] for record in request.answer.data["errors"]] == expected
+
+
+@pytest.mark.parametrize(("form", "decode"), [(JSON, msgspec.json.decode), (MSGPACK, msgspec.msgpack.decode)])
+def test_a_long_page_is_read_and_written_in_parts_and_others_are_served_in_between(
+    form: Format, decode: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 jobs of 64 KiB: 512 KiB hold eight of them, which makes 13 parts. A small one is gone before its turn."""
+    monkeypatch.setattr(chunks, "BUDGET_MS", 0)  # every pause is the end of a turn
+    payload = b'"%b"' % (b"x" * ((64 << 10) - 2))
+    stored = {key: make_job(key=key, payload=payload) for key in range(100)}
+    read: list[int] = []
+
+    def jobs(keys: list[int]) -> dict[int, Job]:
+        read.append(len(keys))
+        return {key: stored[key] for key in keys if key in stored}
+
+    context: Any = SimpleNamespace(
+        engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
+        reads=SimpleNamespace(
+            find=lambda where, page, then: then([*range(101)]),
+            payload_sizes=lambda keys: {key: len(job.payload or b"") for key, job in stored.items()},
+            jobs=jobs,
+        ),
+        key_of=IDS.read,
+        chunks=Chunks(),
+    )
+
+    async def ask() -> tuple[Asked, int]:
+        request, turns = Asked("GET", "/jobs?limit=1000"), 0
+        JobRoutes(context).many(request, form, ())
+        while not request.answers:
+            turns += 1
+            await asyncio.sleep(0)
+        return request, turns
+
+    request, turns = asyncio.run(ask())
+    assert read == [8] * 12 + [5]
+    assert turns >= 13
+    page = decode(request.answer.body)
+    assert [job["id"] for job in page["jobs"]] == [IDS.write(key) for key in range(100)]
+    assert {job["payload"] for job in page["jobs"]} == {"x" * ((64 << 10) - 2)}
 
 
 def test_a_job_with_a_long_payload_is_translated_to_messagepack_in_chunks() -> None:
