@@ -340,8 +340,9 @@ def test_what_is_no_answer(
     [
         b"content-length: 30\r\n\r\n" + b" " * 30,
         b"transfer-encoding: chunked\r\n\r\n1e\r\n" + b" " * 30 + b"\r\n0\r\n\r\n",
+        b"connection: close\r\n\r\n" + b" " * 30,
     ],
-    ids=["length", "chunks"],
+    ids=["length", "chunks", "neither"],
 )
 def test_an_answer_that_would_fill_the_memory_is_given_up(
     peer: Callable[..., Peer],

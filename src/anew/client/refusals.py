@@ -50,6 +50,9 @@ _BY_STATUS: Final[Mapping[int, type[AnewError]]] = {
     507: StoreFull,
 }
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding an answer raises that is not JSON, does not fit, holds no UTF-8, or nests too deeply."""
+
 _TEXT_SHOWN: Final = 300
 _CODE_SHOWN: Final = 64
 _LONGEST_WAIT: Final = datetime.timedelta(days=1)
@@ -111,7 +114,7 @@ def _kind(status: int, text: str, code: str) -> type[AnewError]:
 def _text_and_code(body: bytes) -> tuple[str, str]:
     try:
         document: Any = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return "", ""
     if not isinstance(document, dict):
         return "", ""
@@ -126,7 +129,7 @@ def _pointer(body: bytes) -> str:
     """Give which member of a request a problem is about (RFC 9457); "" if none is named."""
     try:
         pointer: Any = msgspec.json.decode(body)["errors"][0]["pointer"]
-    except (msgspec.MsgspecError, LookupError, TypeError):
+    except (*UNREADABLE, LookupError, TypeError):
         return ""
     return pointer[:_TEXT_SHOWN] if isinstance(pointer, str) else ""
 
@@ -137,7 +140,7 @@ def _retry_after(value: str) -> datetime.timedelta | None:
         return datetime.timedelta(seconds=min(int(value[:9]), _LONGEST_WAIT.total_seconds()))
     try:
         at = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if at.utcoffset() is None:
         return None

@@ -323,11 +323,11 @@ class Transport:
 
     def _whole(self, response: http.client.HTTPResponse) -> bytes:
         # Without an amount where a length is given: only then a body that is cut off is found.
-        known = response.length or 0
-        content = response.read(LONGEST_ANSWER + 1) if response.chunked else b""
-        if max(known, len(content)) > LONGEST_ANSWER:
+        length = response.length
+        content = response.read(LONGEST_ANSWER + 1) if length is None else b""
+        if (length or len(content)) > LONGEST_ANSWER:
             raise http.client.HTTPException(f"the answer is longer than {LONGEST_ANSWER} bytes")
-        return content if response.chunked else response.read()
+        return content if length is None else response.read()
 
     def _open(self, connection: http.client.HTTPConnection) -> None:
         with self._site.opening():

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from anew.client.parameters import Moment, Period, local_path, moment_or_delay, retention_ms
-from anew.client.refusals import error_of_item
+from anew.client.refusals import UNREADABLE, error_of_item
 from anew.errors import AnewError, InvalidJob, Unreachable
 
 T = TypeVar("T")
@@ -437,7 +437,7 @@ def _read(decoder: msgspec.json.Decoder[T], document: bytes | Raw) -> T:
     """
     try:
         return decoder.decode(document)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         reason = f"the answer cannot be read; is it an Anew server that listens there? ({error})"
         raise Unreachable(reason) from error
 
@@ -498,7 +498,7 @@ def read_object(document: bytes) -> dict[str, Any]:
 
 def read_list(document: bytes, name: str) -> list[Raw]:
     """Read a list that stands under a name, its items as they came."""
-    with contextlib.suppress(msgspec.MsgspecError):
+    with contextlib.suppress(*UNREADABLE):
         found = msgspec.json.decode(document, type=dict[str, list[Raw]]).get(name)
         if found is not None:
             return found

@@ -145,3 +145,11 @@ def test_what_a_server_refuses_for_want_of_a_license_is_not_supported() -> None:
     assert type(refused) is NotSupported
     assert str(refused) == "http://h:1 refuses: cron scheduling requires a pro license"
     assert type(error_of(403, "", b'{"error":"who are you"}', {}, "/crons")) is Unauthorized
+
+
+@pytest.mark.parametrize("body", [b'{"error":"caf\xe9"}', b"[" * 9_999], ids=["no UTF-8", "very deep"])
+def test_a_body_that_cannot_be_read_says_nothing(body: bytes) -> None:
+    error = error_of(
+        404, "Not Found", body, {"retry-after": "Mon, 01 Jan 2024 00:00:00 +9999999999999"}, "/jobs/1"
+    )
+    assert (type(error), str(error)) == (NotFound, "Not Found")

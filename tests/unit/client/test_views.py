@@ -31,7 +31,17 @@ def test_a_job_without_payload_has_the_payload_null() -> None:
     assert job.payload_json() == b"null"
 
 
-@pytest.mark.parametrize("document", [b"<html>", b"{}", b"[]", b'{"id":1}'])
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"<html>",
+        b"{}",
+        b"[]",
+        b'{"id":1}',
+        JOB.replace(b'"t"', b'"\xe9"'),
+        JOB.replace(b"[1e2]", b"[" * 9_999),
+    ],
+)
 def test_an_answer_that_is_no_job_is_no_answer(document: bytes) -> None:
     with pytest.raises(Unreachable, match="is it an Anew server"):
         read_job(document)
