@@ -6,13 +6,12 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from anew.engine import Call
 from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batch
 from anew.http.api import Context
 from anew.http.bodies import NULLS, decode
 from anew.http.formats import Format, written_in
 from anew.http.long_lists import read_long
-from anew.http.replies import answering
+from anew.http.replies import run_verb
 from anew.http.router import Doc, Router
 from anew.http.tied import batch_key, reading_tied_job
 from anew.jobs import NewJob
@@ -40,11 +39,7 @@ class NewBatch(Struct, frozen=True):
 
 
 class BatchRoutes:
-    """Makes batches.
-
-    Args:
-        context: What handlers use.
-    """
+    """Makes batches."""
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit
@@ -60,11 +55,9 @@ class BatchRoutes:
         body = decode(request.body, written, NewBatch)
         parent = None if body.parent is None else batch_key(self._ids, body.parent)
 
-        def then(key: int) -> None:
-            form.reply(request, 201, {"id": self._ids.write_batch(key)})
-
         def make(jobs: dict[Callback, PushedJob]) -> None:
-            self._submit(Call(new_batch(lambda key: jobs, parent=parent), answering(request, form, then)))
+            verb = new_batch(lambda key: jobs, parent=parent)
+            run_verb(self._submit, verb, request, form, lambda key: {"id": self._ids.write_batch(key)}, 201)
 
         read_long(self._reading(body, written), request, form, self._chunks, make)
 
@@ -84,25 +77,16 @@ class BatchRoutes:
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Say how far a batch has come."""
 
-        def then(status: BatchStatus) -> None:
+        def shown(status: BatchStatus) -> dict[str, Any]:
             row = status.row
-            form.reply(
-                request,
-                200,
-                {"id": params[0], "total": row.total, "pending": row.pending, "failed": row.failed},
-            )
+            return {"id": params[0], "total": row.total, "pending": row.pending, "failed": row.failed}
 
-        key = batch_key(self._ids, params[0])
-        self._submit(Call(batch_status(key), answering(request, form, then), durable=False))
+        verb = batch_status(batch_key(self._ids, params[0]))
+        run_verb(self._submit, verb, request, form, shown, durable=False)
 
     def close(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Let the callbacks of a batch go; those that are due already are enqueued at once."""
-
-        def then(_: Any) -> None:
-            request.reply(204, b"", None)
-
-        key = batch_key(self._ids, params[0])
-        self._submit(Call(commit_batch(key), answering(request, form, then)))
+        run_verb(self._submit, commit_batch(batch_key(self._ids, params[0])), request, form)
 
 
 def add_routes(router: Router, context: Context) -> None:

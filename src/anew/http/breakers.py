@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from anew.backoff import policy_from_json
-from anew.engine import Batch, Call
+from anew.engine import Batch
 from anew.engine.breakers import Asking, Breaking, RunReport, all_breakers, close_breaker
 from anew.errors import InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import body_as
 from anew.http.formats import Format
 from anew.http.long_lists import check_count
-from anew.http.replies import answering
+from anew.http.replies import run_verb
 from anew.http.router import Doc, Router
 from anew.jobs import IdText, Job
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
@@ -108,11 +108,7 @@ class _Answer(NamedTuple):
 
 
 class BreakerRoutes:
-    """Keeps breakers for workers.
-
-    Args:
-        context: What handlers use.
-    """
+    """Keeps breakers for workers."""
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit
@@ -131,10 +127,7 @@ class BreakerRoutes:
         for key in sorted(named - settings.keys()):
             raise InvalidJob(f"settings: expected those of {key[:60]!r} too", field="settings")
 
-        def then(answer: _Answer) -> None:
-            form.reply(request, 200, self._shown(answer))
-
-        self._submit(Call(_asking(self._ids, settings, body), answering(request, form, then)))
+        run_verb(self._submit, _asking(self._ids, settings, body), request, form, self._shown)
 
     def _shown(self, answer: _Answer) -> dict[str, Any]:
         closed = BreakerState.CLOSED
@@ -154,18 +147,18 @@ class BreakerRoutes:
     def list(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the breakers of services that jobs have called."""
 
-        def then(rows: Sequence[BreakerRow]) -> None:
-            form.reply(request, 200, {"breakers": [_breaker(row) for row in rows]})
+        def shown(rows: Sequence[BreakerRow]) -> dict[str, Any]:
+            return {"breakers": [_breaker(row) for row in rows]}
 
-        self._submit(Call(all_breakers, answering(request, form, then), durable=False, waits=False))
+        run_verb(self._submit, all_breakers, request, form, shown, durable=False, waits=False)
 
     def close(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Close a breaker by hand; held jobs keep their times."""
 
-        def then(was_open: bool) -> None:
-            form.reply(request, 200, {"key": params[0], "closed": was_open})
+        def shown(was_open: bool) -> dict[str, Any]:
+            return {"key": params[0], "closed": was_open}
 
-        self._submit(Call(close_breaker(params[0]), answering(request, form, then)))
+        run_verb(self._submit, close_breaker(params[0]), request, form, shown)
 
 
 def _asking(ids: IdText, settings: dict[str, BreakerSettings], body: BreakerQuestion) -> Any:

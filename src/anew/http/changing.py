@@ -18,9 +18,9 @@ from anew.http.bodies import NULLS, body_as, decode
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
-from anew.http.render import STATUS, shown_job
+from anew.http.render import STATUS, ShownJob, shown_job
 from anew.http.repacking import json_of
-from anew.http.replies import answering, reply_error
+from anew.http.replies import answering, reply_error, run_verb
 from anew.http.router import Doc, Router
 from anew.jobs import Backoff, Job
 from anew.jobs.codec import U16, U32, At
@@ -29,8 +29,6 @@ from anew.net.chunks import at_once
 from anew.net.seam import Request
 from anew.store.protocol import Filter
 from anew.units import parse_duration
-
-Verb = Callable[[Batch], Any]
 
 _ENDED = ("completed", "dead")
 
@@ -73,11 +71,7 @@ class Redrive(msgspec.Struct, frozen=True):
 
 
 class ChangeRoutes:
-    """Changes jobs.
-
-    Args:
-        context: What handlers use.
-    """
+    """Changes jobs."""
 
     def __init__(self, context: Context) -> None:
         self._reads = context.reads
@@ -101,7 +95,7 @@ class ChangeRoutes:
         def done(result: Any) -> None:
             match result:
                 case Job():
-                    form.reply(request, 200, shown_job(self._ids, result, payload=False))
+                    form.reply(request, 200, self._shown(result))
                 case IllegalTransition():
                     reply_error(request, form, self._ended(key, result), 422)
                 case _:
@@ -131,22 +125,21 @@ class ChangeRoutes:
 
     def delete_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one job."""
-        self._answer_empty(request, form, verbs.delete_one(self._key_of(params[0])))
+        run_verb(self._submit, verbs.delete_one(self._key_of(params[0])), request, form)
 
     def delete_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs that match."""
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check()
         if chosen.is_everything():
-            done = answering(request, form, lambda n: form.reply(request, 200, {"deleted": n}))
-            self._submit(Call(Batch.delete_all, done))
+            run_verb(self._submit, Batch.delete_all, request, form, lambda n: {"deleted": n})
             return
         where = chosen.where(self._ids, visible_at=None)
         self._change_many(request, form, "deleted", where, verbs.delete_chunk)
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove everything."""
-        self._answer_empty(request, form, Batch.delete_all)
+        run_verb(self._submit, Batch.delete_all, request, form)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""
@@ -154,7 +147,7 @@ class ChangeRoutes:
         wanted = _redrive_body(request)
         if wanted is not None:
             verb = verbs.redrive_one(key, reset_attempts=wanted.reset_attempts)
-            self._submit(Call(verb, self._with_job(request, form)))
+            run_verb(self._submit, verb, request, form, self._shown)
 
     def retry_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make all dead and cancelled jobs that match ready (`state=dead` for the dead alone), at once or spread over a period."""
@@ -170,16 +163,10 @@ class ChangeRoutes:
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
-        self._submit(Call(verbs.cancel_one(self._key_of(params[0])), self._with_job(request, form)))
+        run_verb(self._submit, verbs.cancel_one(self._key_of(params[0])), request, form, self._shown)
 
-    def _with_job(self, request: Request, form: Format) -> Any:
-        def then(job: Job) -> None:
-            form.reply(request, 200, shown_job(self._ids, job, payload=False))
-
-        return answering(request, form, then)
-
-    def _answer_empty(self, request: Request, form: Format, verb: Verb) -> None:
-        self._submit(Call(verb, answering(request, form, lambda _: request.reply(204, b"", None))))
+    def _shown(self, job: Job) -> ShownJob:
+        return shown_job(self._ids, job, payload=False)
 
     def _change_many(
         self, request: Request, form: Format, name: str, where: Filter, change: ChunkChange

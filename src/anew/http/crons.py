@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from anew.engine import Call
 from anew.engine.crontab import NewCron, Replaced, list_crons, remove_cron, replace_group
 from anew.errors import InvalidInput, NotSupported
 from anew.http.api import Context
@@ -15,7 +14,7 @@ from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_name
 from anew.http.long_lists import check_count, read_long
 from anew.http.newjobs import placed
-from anew.http.replies import answering
+from anew.http.replies import run_verb
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied_job
 from anew.jobs.cron_entry import NO_CATCH_UP_MS
@@ -69,11 +68,7 @@ class NewCronEntry(Struct, frozen=True):
 
 
 class CronRoutes:
-    """Lists and replaces cron entries.
-
-    Args:
-        context: What handlers use.
-    """
+    """Lists and replaces cron entries."""
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit
@@ -81,13 +76,13 @@ class CronRoutes:
         self._ids = context.engine.ids
         self._max_bytes = context.settings.max_job_bytes
 
-    def list(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+    def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the cron entries of all groups, in order of group and name."""
 
-        def then(rows: list[CronRow]) -> None:
-            form.reply(request, 200, {"crons": [_cron(row) for row in rows]})
+        def shown(rows: list[CronRow]) -> dict[str, Any]:
+            return {"crons": [_cron(row) for row in rows]}
 
-        self._submit(Call(list_crons(), answering(request, form, then), durable=False, waits=False))
+        run_verb(self._submit, list_crons(), request, form, shown, durable=False, waits=False)
 
     def replace(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Have these entries in a group and no others; those that have not changed keep their schedule."""
@@ -98,27 +93,23 @@ class CronRoutes:
         body = decode(request.body, written, CronEntries)
         check_count("entries", len(body.entries), MOST_ENTRIES)
 
-        def then(replaced: Replaced) -> None:
-            form.reply(request, 200, {"written": replaced.written, "removed": replaced.removed})
+        def shown(replaced: Replaced) -> dict[str, Any]:
+            return {"written": replaced.written, "removed": replaced.removed}
 
         def put(entries: list[NewCron]) -> None:
-            replacing = replace_group(params[0], entries, takes_over=body.takes_over)
-            self._submit(Call(replacing, answering(request, form, then)))
+            verb = replace_group(params[0], entries, takes_over=body.takes_over)
+            run_verb(self._submit, verb, request, form, shown)
 
         read_long(self._reading(body.entries, written), request, form, self._chunks, put)
 
     def remove(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one cron entry; what it has enqueued stays."""
-        verb = remove_cron(params[0], params[1])
-        self._submit(Call(verb, answering(request, form, lambda _: request.reply(204, b"", None))))
+        run_verb(self._submit, remove_cron(params[0], params[1]), request, form)
 
     def clear(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all cron entries of a group; what they have enqueued stays."""
-
-        def then(replaced: Replaced) -> None:
-            form.reply(request, 200, {"removed": replaced.removed})
-
-        self._submit(Call(replace_group(params[0], []), answering(request, form, then)))
+        verb = replace_group(params[0], [])
+        run_verb(self._submit, verb, request, form, lambda replaced: {"removed": replaced.removed})
 
     def _reading(self, given: list[Raw], form: Format) -> Work[list[NewCron]]:
         entries: list[NewCron] = []
@@ -168,7 +159,7 @@ def add_routes(router: Router, context: Context) -> None:
     routes = CronRoutes(context)
     listed = Doc("listCrons", "server", {200: "Crons"}, about="List cron entries, at most the first 1,000.")
     replaced = Doc("replaceCrons", "server", {200: "CronsReplaced"}, "CronEntries", errors=(409,))
-    router.add("GET", "/v1/crons", routes.list, listed)
+    router.add("GET", "/v1/crons", routes.show, listed)
     router.add("PUT", "/v1/crons/{group}", routes.replace, replaced, most_bytes=MAX_BODY)
     router.add(
         "DELETE", "/v1/crons/{group}", routes.clear, Doc("clearCrons", "server", {200: "CronsRemoved"})

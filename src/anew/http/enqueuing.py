@@ -54,11 +54,7 @@ class _EnqueueOne(Enqueue):
 
 
 class EnqueueRoutes:
-    """Takes new jobs in.
-
-    Args:
-        context: What handlers use.
-    """
+    """Takes new jobs in."""
 
     def __init__(self, context: Context) -> None:
         self._commit = context.commit

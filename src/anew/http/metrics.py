@@ -129,11 +129,7 @@ def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Me
 
 
 class MetricsRoutes:
-    """Answers scrapes.
-
-    Args:
-        context: What handlers use.
-    """
+    """Answers scrapes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

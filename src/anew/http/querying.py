@@ -46,11 +46,7 @@ PART_JOBS = 100
 
 
 class JobRoutes:
-    """Looks at jobs.
-
-    Args:
-        context: What handlers use.
-    """
+    """Looks at jobs."""
 
     def __init__(self, context: Context) -> None:
         self._reads = context.reads

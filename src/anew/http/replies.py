@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from anew import errors
+from anew.engine import Call
+from anew.engine.ops import Verb
 from anew.http.formats import Format
 from anew.net.seam import Headers, Request
 
@@ -61,3 +63,25 @@ def answering(
             refuse(request, form, errors.InternalError("an answer failed"))
 
     return done
+
+
+def run_verb(
+    submit: Callable[[Call], None],
+    verb: Verb,
+    request: Request,
+    form: Format,
+    shown: Callable[[Any], object] | None = None,
+    status: int = 200,
+    *,
+    durable: bool = True,
+    waits: bool = True,
+) -> None:
+    """Run a verb of the engine, and answer with what `shown` makes of its result; with 204 where nothing is shown."""
+
+    def then(result: Any) -> None:
+        if shown is None:
+            request.reply(204, b"", None)
+        else:
+            form.reply(request, status, shown(result))
+
+    submit(Call(verb, answering(request, form, then), durable=durable, waits=waits))

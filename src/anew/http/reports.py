@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from anew.backoff import policy_from_json
-from anew.engine import Call
 from anew.engine.progress import report_progress
 from anew.engine.reports import GOES_ON, RELEASE, Report, Reports
 from anew.errors import AnewError, InvalidInput, InvalidJob
@@ -19,7 +18,7 @@ from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_u64
 from anew.http.long_lists import members_of, read_long, reading_list
 from anew.http.repacking import json_of
-from anew.http.replies import answering, error_words
+from anew.http.replies import answering, error_words, run_verb
 from anew.http.router import Doc, Router
 from anew.http.settling import SHOWN_ID, failed, length_of, of_one_batch
 from anew.jobs import Cancelled, Interrupted, Job, Snoozed, State
@@ -163,11 +162,7 @@ _Read = tuple[str | None, Report | AnewError]
 
 
 class ReportRoutes:
-    """Takes reports of workers.
-
-    Args:
-        context: What handlers use.
-    """
+    """Takes reports of workers."""
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit
@@ -239,9 +234,7 @@ class ReportRoutes:
         if body is None:
             return
         job_id = self._ids.write(self._key_of(params[0]))
-        verb = report_progress(job_id, body.percent, body.text)
-        done = answering(request, form, lambda _: request.reply(204, b"", None))
-        self._submit(Call(verb, done, durable=False))
+        run_verb(self._submit, report_progress(job_id, body.percent, body.text), request, form, durable=False)
 
 
 def _length(report: Report) -> int:

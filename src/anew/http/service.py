@@ -16,7 +16,7 @@ from anew.http.bodies import body_as
 from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.jobrules import check_name
 from anew.http.query_strings import STATES
-from anew.http.replies import answering, error_words
+from anew.http.replies import answering, error_words, run_verb
 from anew.http.router import Doc, Router
 from anew.jobs import State
 from anew.jobs.codec import U32
@@ -54,11 +54,7 @@ class NewLimit(Struct, frozen=True):
 
 
 class ServiceRoutes:
-    """Reports about the server.
-
-    Args:
-        context: What handlers use.
-    """
+    """Reports about the server."""
 
     def __init__(self, context: Context) -> None:
         self._reads = context.reads
@@ -105,20 +101,16 @@ class ServiceRoutes:
 
     def _set_paused(self, request: Request, form: Format, queue: str, paused: bool) -> None:
         check_name(queue, "queue")
-
-        def then(_: Any) -> None:
-            form.reply(request, 200, {"name": queue, "paused": paused})
-
-        self._submit(Call(verbs.pause_one(queue, paused), answering(request, form, then)))
+        shown = {"name": queue, "paused": paused}
+        run_verb(self._submit, verbs.pause_one(queue, paused), request, form, lambda _: shown)
 
     def limit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Bound a queue's jobs, in place of what bounded them before."""
         check_name(params[0], "queue")
         body = body_as(request, NewLimit)
         if body is not None:
-            self._set_limit(
-                request, form, params[0], Throttle(concurrency=body.concurrency, rate=rate_of(body.rate))
-            )
+            throttle = Throttle(concurrency=body.concurrency, rate=rate_of(body.rate))
+            self._set_limit(request, form, params[0], throttle)
 
     def unlimit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Bound a queue's jobs no longer."""
@@ -126,10 +118,8 @@ class ServiceRoutes:
         self._set_limit(request, form, params[0], None)
 
     def _set_limit(self, request: Request, form: Format, queue: str, throttle: Throttle | None) -> None:
-        def then(_: Any) -> None:
-            form.reply(request, 200, {"name": queue, "limit": _limit(throttle)})
-
-        self._submit(Call(limit_queue(queue, throttle), answering(request, form, then)))
+        shown = {"name": queue, "limit": _limit(throttle)}
+        run_verb(self._submit, limit_queue(queue, throttle), request, form, lambda _: shown)
 
     def alive(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Say that the loop turns."""

@@ -100,11 +100,7 @@ class _SucceedOne(Succeed):
 
 
 class SettleRoutes:
-    """Takes success and failure reports.
-
-    Args:
-        context: What handlers use.
-    """
+    """Takes success and failure reports."""
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit

@@ -229,6 +229,7 @@ def test_changes_with_long_answers_are_refused_before_they_are_made() -> None:
     context: Any = SimpleNamespace(
         commit=SimpleNamespace(submit=None, submit_new=None, submit_long=None),
         engine=SimpleNamespace(ids=IdText(TAG)),
+        reads=None,
         counters=WireCounters(),
         settings=ApiSettings(),
         chunks=None,
