@@ -47,7 +47,6 @@ class Scrape(Collector):
         """Give every family in turn."""
         yield from self._jobs()
         yield from self._work()
-        yield from self._batches()
         yield from self._edge()
         yield from topic_metrics(self._topics, self._counts, self._context.engine.clock.now())
 
@@ -56,9 +55,8 @@ class Scrape(Collector):
         for (queue, state), n in labelled(self._counts).items():
             jobs.add_metric((queue, state), n)
         yield jobs
-        engine = self._context.engine
         since = self._oldest_ready
-        age = 0 if since is None else max(0, engine.clock.now() - since)
+        age = 0 if since is None else max(0, self._context.engine.clock.now() - since)
         yield GaugeMetricFamily(
             "anew_oldest_ready_age_seconds",
             "Longest time for which a job that is first in line in its queue and priority has been ready; 0 if none is.",
@@ -86,9 +84,6 @@ class Scrape(Collector):
         for attempt, n in enumerate(stats.retries[1:], start=1):
             retries.add_metric((str(attempt) if attempt < MOST_ATTEMPTS else f"{attempt}+",), n)
         yield retries
-
-    def _batches(self) -> Iterator[Metric]:
-        stats = self._context.engine.stats
         yield _histogram("anew_batch_operations", "Operations in one batch.", stats.batch_size, 1)
         yield _histogram("anew_commit_seconds", "Time of one commit with its sync.", stats.commit_ms, 1_000)
 
@@ -100,25 +95,17 @@ class Scrape(Collector):
         for reason, n in sorted(context.counters.refused.items()):
             refused.add_metric((reason,), n)
         yield refused
-        yield CounterMetricFamily("anew_requests", "Requests that arrived whole.", context.counters.requests)
-        yield GaugeMetricFamily("anew_connections", "Open connections.", context.counters.connections)
-        yield GaugeMetricFamily(
-            "anew_unfinished_bytes", "Bytes of bodies that are coming in.", context.counters.unfinished
-        )
-        yield GaugeMetricFamily(
-            "anew_unsent_bytes", "Bytes of answers that peers have not taken yet.", context.counters.unsent
-        )
-        yield GaugeMetricFamily(
-            "anew_take_streams", "Open take streams.", len(context.engine.dispatcher.takers)
-        )
-        yield GaugeMetricFamily(
-            "anew_accepting",
-            "1 while new jobs are accepted, 0 while space is short.",
-            not context.engine.parts.full,
-        )
-        yield GaugeMetricFamily(
-            "anew_uptime_seconds", "Time since the start.", time.monotonic() - context.started_at
-        )
+        counters, parts = context.counters, context.engine.parts
+        yield CounterMetricFamily("anew_requests", "Requests that arrived whole.", counters.requests)
+        for name, text, value in (
+            ("connections", "Open connections.", counters.connections),
+            ("unfinished_bytes", "Bytes of bodies that are coming in.", counters.unfinished),
+            ("unsent_bytes", "Bytes of answers that peers have not taken yet.", counters.unsent),
+            ("take_streams", "Open take streams.", len(context.engine.dispatcher.takers)),
+            ("accepting", "1 while new jobs are accepted, 0 while space is short.", not parts.full),
+            ("uptime_seconds", "Time since the start.", time.monotonic() - context.started_at),
+        ):
+            yield GaugeMetricFamily(f"anew_{name}", text, value)
 
 
 def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Metric:

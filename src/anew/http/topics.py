@@ -85,11 +85,8 @@ _number = re.compile(r"[0-9]{1,9}").fullmatch
 
 def problem(request: Request, form: Format, error: AnewError) -> None:
     """Answer with an error as RFC 9457 has it, in JSON whatever the format."""
-    status = (
-        422
-        if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
-        else error.status
-    )
+    does_not_fit = isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
+    status = 422 if does_not_fit else error.status
     detail = error_words(error)["error"][:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
@@ -98,14 +95,6 @@ def problem(request: Request, form: Format, error: AnewError) -> None:
         pointer = "/" + error.field.replace(".", "/") if is_path else error.field
         body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
     request.reply(status, msgspec.json.encode(body), PROBLEM, retry_after(status))
-
-
-# -- bodies
-
-
-def read_body(request: Request, kind: type[Any], *, optional: bool = False) -> Any:
-    """Decode a body; see `asked.decoded`."""
-    return asked.decoded(request.body, kind, optional=optional)
 
 
 class TopicRoutes:
@@ -145,15 +134,13 @@ class TopicRoutes:
         verb: Verb,
         view: Callable[[Batch, Any], Any],
         status: int = 200,
-        *,
-        writes: bool = True,
     ) -> None:
         """Run a verb, and answer with what it gives, as it is shown in the same transaction."""
 
         def shown(batch: Batch) -> Any:
             return view(batch, verb(batch))
 
-        self._do(request, shown, lambda value: reply(request, status, value), writes=writes)
+        self._do(request, shown, lambda value: reply(request, status, value))
 
     def _key(self, text: str, prefix: str, pointer: str = "") -> int:
         key = self._ids.read(text.removeprefix(prefix)) if text.startswith(prefix) else -1
@@ -168,7 +155,7 @@ class TopicRoutes:
     def put_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Create a topic, or have it be as the body says."""
         check_topic_name(params[0])
-        document = asked.topic_of(TopicDocument(), read_body(request, TopicBody, optional=True))
+        document = asked.topic_of(TopicDocument(), asked.decoded(request.body, TopicBody, optional=True))
 
         def verb(batch: Batch) -> Any:
             row, is_new = registry.put_topic(params[0], document)(batch)
@@ -178,18 +165,13 @@ class TopicRoutes:
 
     def patch_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a topic."""
-        body = read_body(request, TopicBody)
+        body = asked.decoded(request.body, TopicBody)
         verb = registry.change_topic(params[0], lambda before: asked.topic_of(before, body))
-        self._show(request, verb, lambda batch, row: topic_view(row, self._terms))
+        self._show(request, verb, lambda _, row: topic_view(row, self._terms))
 
     def get_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a topic."""
-        self._show(
-            request,
-            lambda batch: known_topic(batch, params[0]),
-            lambda batch, row: topic_view(row, self._terms),
-            writes=False,
-        )
+        self._look(request, lambda batch: topic_view(known_topic(batch, params[0]), self._terms))
 
     def list_topics(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List topics by name."""
@@ -198,14 +180,10 @@ class TopicRoutes:
 
     def delete_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove a topic."""
-        force = asked.choice(
-            query_pairs(request.query, {"force"}).get("force", "false"), "/force", ("true", "false")
-        )
-        self._do(
-            request,
-            registry.drop_topic(params[0], force=force == "true"),
-            lambda _: request.reply(204, b"", None),
-        )
+        given = query_pairs(request.query, {"force"}).get("force", "false")
+        force = asked.choice(given, "/force", ("true", "false")) == "true"
+        verb = registry.drop_topic(params[0], force=force)
+        self._do(request, verb, lambda _: request.reply(204, b"", None))
 
     # -- messages
 
@@ -234,7 +212,7 @@ class TopicRoutes:
     def subscribe(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Subscribe an endpoint to a topic; the answer has its secret, once."""
         terms = self._terms
-        body = read_body(request, SubscriptionBody)
+        body = asked.decoded(request.body, SubscriptionBody)
         new = asked.subscription_of(body, self._guard)
 
         def verb(batch: Batch) -> Any:
@@ -257,16 +235,15 @@ class TopicRoutes:
     def get_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a subscription."""
         key = self._key(params[0], "sub_")
-        self._show(
-            request,
-            lambda batch: registry.known_subscription(batch, key),
-            lambda batch, row: subscription_view(batch, row, self._terms),
-            writes=False,
-        )
+
+        def verb(batch: Batch) -> View:
+            return subscription_view(batch, registry.known_subscription(batch, key), self._terms)
+
+        self._look(request, verb)
 
     def patch_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a subscription; another URL is to be confirmed again."""
-        key, body = self._key(params[0], "sub_"), read_body(request, SubscriptionPatchBody)
+        key, body = self._key(params[0], "sub_"), asked.decoded(request.body, SubscriptionPatchBody)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         checks: dict[str, Callable[[Any], Any]] = {
             "filter": asked.filter_document,
@@ -302,15 +279,11 @@ class TopicRoutes:
 
     def confirm_by_visit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Confirm the subscription whose token this is: what a receiver's visit to `confirm_url` does."""
-        self._show(
-            request,
-            registry.confirm_by(self._terms, params[0]),
-            lambda batch, row: {
-                "confirmed": True,
-                "subscription_id": registry.id_of(batch, row),
-                "topic": row.topic,
-            },
-        )
+
+        def view(batch: Batch, row: Any) -> View:
+            return {"confirmed": True, "subscription_id": registry.id_of(batch, row), "topic": row.topic}
+
+        self._show(request, registry.confirm_by(self._terms, params[0]), view)
 
     def resend(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Ask an endpoint again whether it wants what it would get."""
@@ -320,7 +293,7 @@ class TopicRoutes:
 
     def try_out(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a message of type `anew.test` to this subscription, once; the answer has the attempt, whatever came of it."""
-        key, body = self._key(params[0], "sub_"), read_body(request, TestBody, optional=True)
+        key, body = self._key(params[0], "sub_"), asked.decoded(request.body, TestBody, optional=True)
         began = self._clock.monotonic()
         pause = FIRST_LOOK_S
 
@@ -343,7 +316,7 @@ class TopicRoutes:
                 pause = min(pause * 1.5, LONGEST_LOOK_S)
 
         verb = redelivery.try_out(self._terms, key, Raw(b"null") if body.data is UNSET else body.data)
-        self._do(request, lambda batch: delivery_views(batch, [verb(batch)])[0], shown)
+        self._do(request, lambda batch: _delivery_view(batch, verb(batch)), shown)
 
     def secret(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the current secret of a subscription."""
@@ -372,9 +345,8 @@ class TopicRoutes:
         """List deliveries, those of the oldest messages first."""
         query = query_pairs(request.query, DELIVERIES | PAGES)
         limit, chosen = _limit(query), self._selection(query)
-        status = chosen.status
-        if status is not None:
-            asked.choice(status, "/status", reading.STATUSES)
+        if chosen.status is not None:
+            asked.choice(chosen.status, "/status", reading.STATUSES)
         after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
         after = min(max(after, (chosen.since << COUNTER_BITS) - 1), LAST_KEY)
         self._look(request, reading.deliveries(chosen, after, limit))
@@ -382,12 +354,7 @@ class TopicRoutes:
     def get_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a delivery."""
         key = self._key(params[0], "dlv_")
-        self._show(
-            request,
-            lambda batch: redelivery.known_delivery(batch, key),
-            lambda batch, row: delivery_views(batch, [row])[0],
-            writes=False,
-        )
+        self._look(request, lambda batch: _delivery_view(batch, redelivery.known_delivery(batch, key)))
 
     def list_attempts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the attempts of a delivery, the first one first."""
@@ -406,15 +373,15 @@ class TopicRoutes:
 
     def redeliver(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a delivery again, or now if it waits."""
-        key, body = self._key(params[0], "dlv_"), read_body(request, RedeliveryBody, optional=True)
+        key, body = self._key(params[0], "dlv_"), asked.decoded(request.body, RedeliveryBody, optional=True)
         mode = asked.choice(body.mode, "/mode", ("full", "once"))
         verb = redelivery.redeliver(self._terms, key, mode, force=body.force)
-        self._show(request, verb, lambda batch, row: delivery_views(batch, [row])[0], 202)
+        self._show(request, verb, _delivery_view, 202)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Call a delivery off."""
         verb = redelivery.cancel(self._terms, self._key(params[0], "dlv_"))
-        self._show(request, verb, lambda batch, row: delivery_views(batch, [row])[0])
+        self._show(request, verb, _delivery_view)
 
     def delete_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove a dead delivery."""
@@ -423,7 +390,7 @@ class TopicRoutes:
 
     def redeliver_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send all deliveries again that match; with `dry_run` they are only counted."""
-        body = read_body(request, BulkRedeliveryBody)
+        body = asked.decoded(request.body, BulkRedeliveryBody)
         chosen = self._selection(msgspec.structs.asdict(body))
         if chosen.status not in (None, "dead", "delivered"):
             raise InvalidInput(
@@ -431,10 +398,15 @@ class TopicRoutes:
             )
         chosen = replace(chosen, status=chosen.status or "dead")
         mode = asked.choice(body.mode, "/mode", ("full", "once"))
-        if not body.dry_run:
-            self._begin(request, redelivery.TaskDocument(selection=chosen, mode=mode))
+        if body.dry_run:
+            self._count(request, chosen)
             return
-        self._count(request, chosen)
+
+        def view(batch: Batch, row: Any) -> View:
+            return {"task_id": f"tsk_{batch.ids.write(row.id)}"}
+
+        document = redelivery.TaskDocument(selection=chosen, mode=mode)
+        self._show(request, redelivery.start(self._terms, document), view, 202)
 
     def _count(
         self, request: Request, chosen: redelivery.Selection, found: int = 0, after: int | None = None
@@ -452,16 +424,10 @@ class TopicRoutes:
 
     # -- tasks and policies
 
-    def _begin(self, request: Request, document: redelivery.TaskDocument) -> None:
-        def view(batch: Batch, row: Any) -> Any:
-            return {"task_id": f"tsk_{batch.ids.write(row.id)}"}
-
-        self._show(request, redelivery.start(self._terms, document), view, 202)
-
     def get_task(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show how far a task is."""
         key = self._key(params[0], "tsk_")
-        self._show(request, lambda batch: redelivery.known_task(batch, key), task_view, writes=False)
+        self._look(request, lambda batch: task_view(batch, redelivery.known_task(batch, key)))
 
     def stop_task(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Stop a task; what it has done stays."""
@@ -469,7 +435,7 @@ class TopicRoutes:
 
     def preview(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the waits that a delivery policy makes."""
-        document = read_body(request, dict)
+        document = asked.decoded(request.body, dict)
         policy, _ = effective([("given", layer_of(document))])
         waits = policy.retry.delays_ms
         shown = {
@@ -483,15 +449,14 @@ class TopicRoutes:
 
     def convert(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give a policy of SNS or Zaqar as one of Anew's."""
-        body = read_body(request, ConversionBody)
+        body = asked.decoded(request.body, ConversionBody)
         if asked.choice(body.source, "/from", ("sns", "zaqar")) == "sns":
             converted = from_sns(body.policy)
         else:
             mode = asked.choice(body.mode, "/mode", ("as_shipped", "as_documented"))
             converted = from_zaqar(body.policy, mode)
-        reply(
-            request, 200, {"policy": converted.policy, "warnings": converted.warnings, "lock": converted.lock}
-        )
+        shown = {"policy": converted.policy, "warnings": converted.warnings, "lock": converted.lock}
+        reply(request, 200, shown)
 
 
 def reply(request: Request, status: int, value: object) -> None:
@@ -501,9 +466,13 @@ def reply(request: Request, status: int, value: object) -> None:
 
 def _limit(query: Mapping[str, str]) -> int:
     text = query.get("limit", "20")
-    if not text.isdecimal() or len(text) > 3 or not 1 <= int(text) <= MOST_LIMIT:
+    if not _number(text) or not 1 <= int(text) <= MOST_LIMIT:
         raise InvalidInput(f"/limit: expected 1 to {MOST_LIMIT}, got {text!r:.60}", field="/limit")
     return int(text)
+
+
+def _delivery_view(batch: Batch, row: Any) -> View:
+    return delivery_views(batch, [row])[0]
 
 
 def _guarded(handler: Handler) -> Handler:
@@ -539,11 +508,8 @@ def add_routes(
         )
 
     most = terms.publish_bytes + (64 << 10)
-    topic, subscription, delivery = (
-        "/v1/topics/{topic}",
-        "/v1/subscriptions/{subscription}",
-        "/v1/deliveries/{delivery}",
-    )
+    topic, subscription = "/v1/topics/{topic}", "/v1/subscriptions/{subscription}"
+    delivery = "/v1/deliveries/{delivery}"
     shown, gone = {200: "Subscription"}, {204: ""}
     add("GET", "/v1/topics", routes.list_topics, doc("listTopics", {200: "TopicPage"}, query="topic_pages"))
     put = doc("putTopic", {200: "Topic", 201: "Topic"}, "TopicBody", optional=True)
@@ -559,12 +525,8 @@ def add_routes(
     page = doc("listSubscriptions", {200: "SubscriptionPage"}, query="subscription_pages")
     add("GET", f"{topic}/subscriptions", routes.list_subscriptions, page)
     add("GET", subscription, routes.get_subscription, doc("getSubscription", shown))
-    add(
-        "PATCH",
-        subscription,
-        routes.patch_subscription,
-        doc("patchSubscription", shown, "SubscriptionPatchBody"),
-    )
+    patched = doc("patchSubscription", shown, "SubscriptionPatchBody")
+    add("PATCH", subscription, routes.patch_subscription, patched)
     add("DELETE", subscription, routes.steering("delete", 204), doc("deleteSubscription", gone))
     confirmed = doc("confirmSubscription", gone, "TurnBody", optional=True)
     add("POST", f"{subscription}/confirm", routes.steering("confirm", 204), confirmed)
@@ -582,12 +544,8 @@ def add_routes(
     add("GET", f"{subscription}/secret", routes.secret, doc("getSecret", {200: "Secret"}))
     rotated = doc("rotateSecret", {200: "Secret"}, "RotationBody", optional=True)
     add("POST", f"{subscription}/secret/rotate", routes.steering("rotate", 200), rotated)
-    add(
-        "POST",
-        f"{subscription}/replay",
-        routes.steering("replay", 202),
-        doc("replay", {202: "TaskBegun"}, "ReplayBody"),
-    )
+    replay = doc("replay", {202: "TaskBegun"}, "ReplayBody")
+    add("POST", f"{subscription}/replay", routes.steering("replay", 202), replay)
     page = doc("listDeliveries", {200: "DeliveryPage"}, query="delivery_pages")
     add("GET", "/v1/deliveries", routes.list_deliveries, page)
     several = doc("redeliverMany", {200: "Count", 202: "TaskBegun"}, "BulkRedeliveryBody")
