@@ -30,12 +30,12 @@ from anew.client.views import (
     JobPage,
     JobView,
     QueueCounts,
+    number_reader,
     read_crons,
     read_errors,
     read_failure_results,
     read_job,
-    read_list,
-    read_number,
+    read_jobs,
     read_object,
     read_queue_counts,
 )
@@ -157,7 +157,7 @@ class Verbs:
         Returns:
             The jobs as stored, in the order given, without payloads.
         """
-        return _send("POST", "/jobs/bulk", {"jobs": [job.body() for job in jobs]}, _read_jobs)
+        return _send("POST", "/jobs/bulk", {"jobs": [job.body() for job in jobs]}, read_jobs)
 
     @verb
     def get(self, job_id: str) -> Exchange[JobView]:
@@ -167,7 +167,7 @@ class Verbs:
     @verb
     def count(self, filters: Filters = ALL) -> Exchange[int]:
         """How many jobs match."""
-        return _get(target("/jobs/count", filters.query()), _number("count"))
+        return _get(target("/jobs/count", filters.query()), number_reader("count"))
 
     @verb
     def patch(self, job_id: str, changes: Mapping[str, Any]) -> Exchange[JobView]:
@@ -196,7 +196,7 @@ class Verbs:
         """
         filters.require_some(everything=everything)
         body = changes_body(changes)
-        return _send("PATCH", target("/jobs", filters.query()), body, _number("patched"))
+        return _send("PATCH", target("/jobs", filters.query()), body, number_reader("patched"))
 
     @verb
     def delete(self, job_id: str) -> Exchange[None]:
@@ -212,7 +212,7 @@ class Verbs:
             everything: Say that no condition at all is meant.
         """
         filters.require_some(everything=everything)
-        return _send("DELETE", target("/jobs", filters.query()), None, _number("deleted"))
+        return _send("DELETE", target("/jobs", filters.query()), None, number_reader("deleted"))
 
     @verb
     def success(self, job_id: str) -> Asked[None]:
@@ -293,7 +293,7 @@ class Verbs:
         """
         spread_ms = None if spread is None else period_ms(spread, "spread")
         body = {"spread": spread_ms, "reset_attempts": reset_attempts}
-        return _send("POST", target("/v1/jobs/retry", filters.query()), body, _number("retried"))
+        return _send("POST", target("/v1/jobs/retry", filters.query()), body, number_reader("retried"))
 
 
 def page_request(
@@ -390,14 +390,6 @@ def _send(
 
 def _nothing(_: object) -> None:
     return None
-
-
-def _number(name: str) -> Callable[[bytes], int]:
-    return lambda answer: read_number(answer, name)
-
-
-def _read_jobs(answer: bytes) -> list[JobView]:
-    return [read_job(job) for job in read_list(answer, "jobs")]
 
 
 def _read_missing(answer: bytes) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -390,8 +389,11 @@ class _WirePages(msgspec.Struct):
     prev: str | None = None
 
 
-class _WirePage(msgspec.Struct):
+class _WireJobs(msgspec.Struct):
     jobs: list[Raw]
+
+
+class _WirePage(_WireJobs):
     pages: _WirePages
 
 
@@ -421,6 +423,7 @@ class _WireFailureResults(msgspec.Struct):
 
 _job = msgspec.json.Decoder(JobView)
 _error = msgspec.json.Decoder(ErrorView)
+_jobs = msgspec.json.Decoder(_WireJobs)
 _page = msgspec.json.Decoder(_WirePage)
 _errors = msgspec.json.Decoder(_WireErrors)
 _queues = msgspec.json.Decoder(_WireQueues)
@@ -445,6 +448,11 @@ def _read(decoder: msgspec.json.Decoder[T], document: bytes | Raw) -> T:
 def read_job(document: bytes | Raw) -> JobView:
     """Read one job object."""
     return dataclasses.replace(_read(_job, document), document=Raw(bytes(document)))
+
+
+def read_jobs(document: bytes) -> list[JobView]:
+    """Read the jobs of a bulk."""
+    return [read_job(job) for job in _read(_jobs, document).jobs]
 
 
 def read_page(document: bytes, fetch: Callable[[str], bytes]) -> Page:
@@ -496,18 +504,13 @@ def read_object(document: bytes) -> dict[str, Any]:
     return _read(_object, document)
 
 
-def read_list(document: bytes, name: str) -> list[Raw]:
-    """Read a list that stands under a name, its items as they came."""
-    with contextlib.suppress(*UNREADABLE):
-        found = msgspec.json.decode(document, type=dict[str, list[Raw]]).get(name)
-        if found is not None:
-            return found
-    raise Unreachable(f"the answer has no list {name!r}; is it an Anew server that listens there?")
+def number_reader(name: str) -> Callable[[bytes], int]:
+    """Give what reads a number that stands under a name."""
 
+    def read(document: bytes) -> int:
+        value = read_object(document).get(name)
+        if isinstance(value, int):
+            return value
+        raise Unreachable(f"the answer has no number {name!r}; is it an Anew server that listens there?")
 
-def read_number(document: bytes, name: str) -> int:
-    """Read a number that stands under a name."""
-    value = read_object(document).get(name)
-    if isinstance(value, int):
-        return value
-    raise Unreachable(f"the answer has no number {name!r}; is it an Anew server that listens there?")
+    return read

@@ -166,11 +166,9 @@ def _asking(ids: IdText, settings: dict[str, BreakerSettings], body: BreakerQues
         breaking = Breaking(batch, settings)
         for run in body.ended:
             breaking.ran(RunReport(run.breaker, ids.read(run.id), run.ok, run.retry, run.until))
-        taken = {
-            job.key: job.dequeued_at for job in batch.in_flight(ids.read(run.id) for run in body.waiting)
-        }
-        still = [(run, ids.read(run.id)) for run in body.waiting]
-        still = [(run, key) for run, key in still if taken.get(key) == run.taken_at]
+        waiting = [(run, ids.read(run.id)) for run in body.waiting]
+        taken = {job.key: job.dequeued_at for job in batch.in_flight(key for _, key in waiting)}
+        still = [(run, key) for run, key in waiting if taken.get(key) == run.taken_at]
         held = breaking.hold_all([Asking(run.breaker, key, run.retry) for run, key in still if run.held])
         held |= breaking.hold_some(
             [Asking(run.breaker, key, run.retry) for run, key in still if not run.held]

@@ -144,14 +144,14 @@ class ChangeRoutes:
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""
         key = self._key_of(params[0])
-        wanted = _redrive_body(request)
+        wanted = _redrive(request)
         if wanted is not None:
             verb = verbs.redrive_one(key, reset_attempts=wanted.reset_attempts)
             run_verb(self._submit, verb, request, form, self._shown)
 
     def retry_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make all dead and cancelled jobs that match ready (`state=dead` for the dead alone), at once or spread over a period."""
-        wanted = _redrive_body(request)
+        wanted = _redrive(request)
         if wanted is None:
             return
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
@@ -197,24 +197,19 @@ def refusal(body: PatchBody) -> InvalidJob | None:
 
 
 def _patch(request: Request) -> tuple[PatchBody, Patch] | None:
-    """Read a patch; None if the content type of its body has been refused."""
-    written = written_in(request)
-    if written is None:
-        return None
-    body = decode(request.body, written, PatchBody)
-    return body, patch_of(body, written)
-
-
-def patch_of(body: PatchBody, written: Format) -> Patch:
-    """Give the patch that a body asks for; nulls that may not be are left to `refusal`.
+    """Read a patch; nulls that may not be are left to `refusal`. None if the content type of its body has been refused.
 
     Raises:
         InvalidInput: A value does not fit.
     """
+    written = written_in(request)
+    if written is None:
+        return None
+    body = decode(request.body, written, PatchBody)
     check_u64(body.ready_at, "ready_at")
     if isinstance(body.retention, RetentionPatch):
         check_retention(body.retention)
-    return Patch(
+    return body, Patch(
         queue=UNSET if body.queue is None else body.queue,
         priority=UNSET if body.priority is None else body.priority,
         ready_at=body.ready_at,
@@ -232,18 +227,16 @@ def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
         if given:
             raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")
         check_backoff(backoff)
-        return _checked(msgspec.json.encode(backoff))
-    if given and isinstance(policy, Raw):
-        return _checked(at_once(json_of(policy, written, MAX_BODY, "policy")))
-    return UNSET if backoff is UNSET and policy is UNSET else None
+        text = msgspec.json.encode(backoff)
+    elif given and isinstance(policy, Raw):
+        text = at_once(json_of(policy, written, MAX_BODY, "policy"))
+    else:
+        return UNSET if backoff is UNSET and policy is UNSET else None
+    policy_from_json(text)  # raises in its own words
+    return text
 
 
-def _checked(policy: bytes) -> bytes:
-    policy_from_json(policy)  # raises in its own words
-    return policy
-
-
-def _redrive_body(request: Request) -> Redrive | None:
+def _redrive(request: Request) -> Redrive | None:
     """Read the body, which may be missing; None if its content type has been refused."""
     return body_as(request, Redrive) if request.body else Redrive()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from anew.errors import MalformedRequest, NotFound
 from anew.http.api import Context
@@ -22,9 +22,9 @@ from anew.http.query_strings import (
     selection,
 )
 from anew.http.render import (
+    ShownDropped,
     ShownJob,
     own_job,
-    shown_dropped,
     shown_error,
     shown_job,
     shown_ties,
@@ -134,9 +134,12 @@ class JobRoutes:
         path = f"/jobs/{self._ids.write(job.key)}/errors"
         ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
         listed = [shown_error(record) for record in records]
-        answer = {"errors": listed, "pages": _links(path, page, [], ends, more)}
+        answer: dict[str, Any] = {"errors": listed, "pages": _links(path, page, [], ends, more)}
         if dropped := self._reads.dropped_errors(job.key):
-            answer["dropped"] = [shown_dropped(*one) for one in dropped]
+            answer["dropped"] = [
+                ShownDropped(outcome=outcome, error_type=kind or UNSET, attempts=n)
+                for outcome, kind, n in dropped
+            ]
         form.reply(request, 200, answer)
 
     def error(self, request: Request, form: Format, params: tuple[str, ...]) -> None:

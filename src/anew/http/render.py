@@ -226,7 +226,6 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
         job: As stored; loaded with its payload if that is to be shown.
         payload: Whether the payload is shown.
     """
-    policy = shown_policy(job.policy)
     shown = ShownJob(
         id=ids.write(job.key),
         type=job.type,
@@ -246,7 +245,7 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
         jid=UNSET if job.jid is None else job.jid,
         expired=True if job.hooks and has_expired(job) else UNSET,
     )
-    for name, value in policy.items():
+    for name, value in shown_policy(job.policy).items():
         setattr(shown, name, value)
     return shown
 
@@ -325,6 +324,7 @@ def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
 
 def shown_error(record: ErrorRecord) -> ShownError:
     """Give the record of a failed attempt as an answer shows it; ``decision`` is Anew's own."""
+    decision = record.decision
     return ShownError(
         attempt=record.attempt,
         outcome=record.outcome,
@@ -333,23 +333,23 @@ def shown_error(record: ErrorRecord) -> ShownError:
         backtrace=_set(record.backtrace),
         dequeued_at=record.dequeued_at,
         failed_at=record.failed_at,
-        decision=UNSET
-        if record.decision is None
-        else as_stored(shown_decision(record.decision, record.attempt)),
+        decision=UNSET if decision is None else as_stored(shown_decision(decision, record.attempt)),
     )
-
-
-def shown_dropped(outcome: str, error_type: str, attempts: int) -> ShownDropped:
-    """Give how many records of one kind were dropped."""
-    return ShownDropped(outcome=outcome, error_type=error_type or UNSET, attempts=attempts)
 
 
 def with_last_error(shown: ShownJob, job: Job, record: ErrorRecord | None) -> ListedJob:
     """Give a shown job with its state by Anew's own name, its latest failure and what it carries."""
     own_state: Any = job.state.value
+    last_error = None
+    if record is not None:
+        last_error = ShownLastError(
+            attempt=record.attempt,
+            message=record.message,
+            error_type=_set(record.error_type),
+            failed_at=record.failed_at,
+        )
     fields = msgspec.structs.asdict(shown)
-    carried = carried_of(job) or UNSET
-    return ListedJob(**fields, state=own_state, last_error=_last_error(record), carried=carried)
+    return ListedJob(**fields, state=own_state, last_error=last_error, carried=carried_of(job) or UNSET)
 
 
 def own_job(shown: ShownJob, job: Job, record: ErrorRecord | None) -> OwnJob:
@@ -357,17 +357,6 @@ def own_job(shown: ShownJob, job: Job, record: ErrorRecord | None) -> OwnJob:
     kept = result_of(job)
     listed = msgspec.structs.asdict(with_last_error(shown, job, record))
     return OwnJob(**listed, result=as_stored(kept) if kept else UNSET)
-
-
-def _last_error(record: ErrorRecord | None) -> ShownLastError | None:
-    if record is None:
-        return None
-    return ShownLastError(
-        attempt=record.attempt,
-        message=record.message,
-        error_type=_set(record.error_type),
-        failed_at=record.failed_at,
-    )
 
 
 @lru_cache(maxsize=1024)

@@ -181,14 +181,8 @@ def add_routes(router: Router, context: Context) -> None:
     about = "List queues with their jobs by status, and whether they are paused or limited."
     counts = Doc("countQueues", "server", {200: "QueueCounts"}, about=about)
     paused = {200: "QueuePaused"}
-    alive = Doc(
-        "alive",
-        "server",
-        {200: "Alive"},
-        forms=SUPPORTED[:1],
-        errors=(503,),
-        about="Say that the server lives.",
-    )
+    about = "Say that the server lives."
+    alive = Doc("alive", "server", {200: "Alive"}, forms=SUPPORTED[:1], errors=(503,), about=about)
     ready = Doc("ready", "server", {200: "Alive"}, forms=SUPPORTED[:1], errors=(503,))
     health = Doc("health", "server", {200: "Health"})
     router.add("GET", "/health", routes.health, health, kind=Kind.settling)
