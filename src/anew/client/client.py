@@ -52,8 +52,8 @@ class Client(Verbs, Blocking, Addressed):
             20 tries, 78 to 156 s. None leaves all tries to the caller.
 
     Raises:
-        InvalidConfig: The address or the token is none, or one of the files cannot be used.
-        InvalidPolicy: The policy is none.
+        InvalidConfig: The address or the token is not valid, or one of the files cannot be used.
+        InvalidPolicy: `retry` is not a policy.
     """
 
     def _connect(self, site: Site) -> None:

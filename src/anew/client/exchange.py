@@ -104,12 +104,7 @@ def report_success(report: Exchange[T], waits: Waits, gone: Callable[[T | None],
     """Repeat the report that jobs are done until it is answered.
 
     Repeating does no harm: what is done is done. After a try without an answer, that a job is no longer in flight means that
-    the try was heard.
-
-    Args:
-        report: The request.
-        waits: How long to wait between, and how often.
-        gone: Gives the result then: of the answer, or of None where it was that there is no such job.
+    the try was heard; `gone` gives the result then: of the answer, or of None where it was that there is no such job.
     """
     unheard = False
     for retry in count(1):
@@ -135,11 +130,6 @@ def report_failure(report: Exchange[JobView], look: Exchange[JobView], waits: Wa
 
     A report that was heard has ended its attempt, and a second one would end the next attempt. So after a try without an
     answer the job is looked at: one that is no longer in flight is settled, and of one that is nobody can tell.
-
-    Args:
-        report: The request.
-        look: Gives the job.
-        waits: How long to wait between, and how often.
     """
     unheard: Unavailable | None = None
     for retry in count(1):

@@ -32,12 +32,8 @@ _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 def epoch_ms(value: Moment, field: str) -> int:
     """Give an instant in epoch milliseconds, a fraction rounded up: nothing is to run early.
 
-    Args:
-        value: The instant.
-        field: What it is called in the error.
-
     Raises:
-        InvalidInput: It is a datetime without a time zone, or no instant at all.
+        InvalidInput: It is a datetime without a time zone, or no instant at all; names `field`.
     """
     if isinstance(value, datetime.datetime):
         if value.utcoffset() is None:
@@ -54,15 +50,10 @@ def epoch_ms(value: Moment, field: str) -> int:
 
 
 def period_ms(value: Period, field: str, *, low: int = 0) -> int:
-    """Give a duration in milliseconds, a fraction rounded up.
-
-    Args:
-        value: The duration.
-        field: What it is called in the error.
-        low: The least number of milliseconds.
+    """Give a duration of at least `low` milliseconds, a fraction rounded up.
 
     Raises:
-        InvalidInput: It is too short, a number without a unit, or no duration at all.
+        InvalidInput: It is too short, a number without a unit, or no duration at all; names `field`.
     """
     ms = _whole_ms(value) if isinstance(value, datetime.timedelta) else parse_duration_with_unit(value, field)
     if ms < low:
@@ -74,7 +65,7 @@ def moment_or_delay(at: Moment | None, delay: Period | None, field: str) -> int 
     """Give the instant that is meant by a moment, or by a delay from now on this machine's clock; None by neither.
 
     Raises:
-        InvalidInput: Both are given, or one of them is none.
+        InvalidInput: Both are given, or the one that is given is not a time.
     """
     if delay is None:
         return None if at is None else epoch_ms(at, field)

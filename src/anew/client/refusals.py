@@ -62,7 +62,7 @@ _LONGEST_WAIT: Final = datetime.timedelta(days=1)
 def error_of(
     status: int, reason: str, body: bytes, headers: Mapping[str, str], path: str, url: str = "this server"
 ) -> AnewError:
-    """Make the error that a refused request is.
+    """Make the error that a refusal means.
 
     A known ``code`` decides. Without one (the real Zizq sends none), and with one that this version does not know, the
     status does: an unknown code of a 409 is a `Conflict` whose ``code`` is the one that was sent.
@@ -97,7 +97,7 @@ def error_of(
 
 
 def error_of_item(text: str, code: str) -> AnewError:
-    """Make the error that one refused item of a list is; an unknown code makes a plain `AnewError` of that code."""
+    """Make the error that the refusal of one item of a list means; an unknown code makes a plain `AnewError` of that code."""
     error = _BY_CODE.get(code, AnewError)(text[:_TEXT_SHOWN])
     error.code = code[:_CODE_SHOWN] or error.code
     return error

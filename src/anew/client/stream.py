@@ -19,14 +19,18 @@ from anew.units import format_duration
 _READ: Final = 1 << 16
 
 
-class Lines:
-    """Cuts a byte stream into lines; a test feeds it by hand."""
+class Jobs:
+    """The jobs and heartbeats of a take stream, read from its bytes however they are cut; a test feeds it by hand."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._rest = bytearray()  # of a line that has not ended
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes and give the lines that are complete now, without their ends."""
+    def feed(self, data: bytes) -> list[JobView | None]:
+        """Add bytes and give what is complete now: each job, and None for each heartbeat.
+
+        Raises:
+            Unreachable: A line is too long, or is no job.
+        """
         end = data.rfind(b"\n")
         if end < 0:
             self._rest += data
@@ -35,31 +39,16 @@ class Lines:
             return []
         whole = bytes(self._rest) + data[:end]
         self._rest = bytearray(data[end + 1 :])
-        return [line.removesuffix(b"\r") for line in whole.split(b"\n")]
-
-    @property
-    def pending(self) -> bool:
-        """Whether a line has begun and not ended."""
-        return bool(self._rest)
-
-
-class Jobs:
-    """What a take stream has delivered, made of its bytes; a test feeds it by hand."""
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-
-    def feed(self, data: bytes) -> list[JobView | None]:
-        """Add bytes and give what is complete now: each job, and None for each heartbeat."""
-        return [read_job(line) if line else None for line in self._lines.feed(data)]
+        lines = [line.removesuffix(b"\r") for line in whole.split(b"\n")]
+        return [read_job(line) if line else None for line in lines]
 
     def end(self) -> None:
-        """Hear that the server has ended the stream.
+        """Note that the server has ended the stream.
 
         Raises:
             Unreachable: It has done so inside a job.
         """
-        if self._lines.pending:
+        if self._rest:
             raise Unreachable("the stream ended inside a job")
 
 

@@ -81,7 +81,7 @@ class Site:
         ca, cert, key: Files in PEM form, as for `tls_context`; an ``http`` server is not asked about them.
 
     Raises:
-        InvalidConfig: The address or the token is none, or one of the files cannot be used.
+        InvalidConfig: The address or the token is not valid, or one of the files cannot be used.
     """
 
     def __init__(

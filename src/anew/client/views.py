@@ -311,7 +311,7 @@ class Draft:
 
         Raises:
             InvalidJob: The payload is no JSON value.
-            InvalidInput: A time is none.
+            InvalidInput: A time is not valid.
         """
         body = self.fields() | {
             "ready_at": moment_or_delay(self.ready_at, self.delay, "ready_at"),
@@ -349,7 +349,7 @@ class Failure:
         """The request body, without the id.
 
         Raises:
-            InvalidInput: A time is none.
+            InvalidInput: A time is not valid.
         """
         return {
             "message": self.message,
@@ -436,7 +436,7 @@ def _read(decoder: msgspec.json.Decoder[T], document: bytes | Raw) -> T:
     """Read an answer.
 
     Raises:
-        Unreachable: It is none, so whatever answered is no server of ours.
+        Unreachable: It cannot be read: what answered is no Anew or Zizq server.
     """
     try:
         return decoder.decode(document)

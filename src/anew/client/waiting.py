@@ -27,7 +27,7 @@ class Waits:
         policy: A preset's name, a policy's JSON form or a `Policy`, whose limit bounds the tries. Without one they are 20.
 
     Raises:
-        InvalidPolicy: It is none.
+        InvalidPolicy: It is not a policy.
     """
 
     def __init__(self, policy: object = USUAL) -> None:

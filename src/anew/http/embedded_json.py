@@ -24,11 +24,7 @@ _MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 class Embedded:
-    """A JSON value among plain values.
-
-    Args:
-        json: Its bytes, compact.
-    """
+    """A JSON value among plain values: its bytes, compact."""
 
     __slots__ = ("json",)
 
@@ -37,11 +33,7 @@ class Embedded:
 
 
 class Float32:
-    """A number of 32 bits: its shortest decimal in JSON, its bits in MessagePack.
-
-    Args:
-        value: Within the range of 32-bit floats.
-    """
+    """A number in the range of 32-bit floats: its shortest decimal in JSON, its bits in MessagePack."""
 
     __slots__ = ("value",)
 

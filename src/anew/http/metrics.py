@@ -26,14 +26,7 @@ CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Scrape(Collector):
-    """What one page shows.
-
-    Args:
-        context: Engine, wires' counters and the instant of the start.
-        counts: Jobs by queue and state.
-        oldest_ready: Since when the ready job has been ready that has waited longest, epoch ms.
-        topics: Figures of topics.
-    """
+    """What one page shows. `oldest_ready` is since when the job that has waited longest of all ready ones is ready, epoch ms."""
 
     def __init__(
         self, context: Context, counts: Counts, oldest_ready: int | None, topics: TopicFigures

@@ -96,11 +96,7 @@ def reading_one(
 
 
 class _BulkReader:
-    """Reads the pieces of one bulk.
-
-    Args:
-        form: How it is written.
-        max_bytes: Bytes that each payload may have.
+    """Reads the pieces of one bulk, whose payloads have at most `max_bytes` each.
 
     Attributes:
         plain: No job so far says anything beyond type, queue and payload.

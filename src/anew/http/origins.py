@@ -82,12 +82,7 @@ def _is_own(origin: bytes, host: bytes) -> bool:
 
 
 class SharedRequest(Request):
-    """A request from an allowed origin: its answer says so.
-
-    Args:
-        request: The request itself.
-        headers: What its answer carries besides.
-    """
+    """A request from an allowed origin: its answer says so, by more headers."""
 
     __slots__ = ("_headers", "_request")
 

@@ -219,13 +219,7 @@ _backoff = msgspec.json.Decoder(dict[str, Any])
 
 
 def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
-    """Give a stored job as an answer shows it.
-
-    Args:
-        ids: Writes public ids.
-        job: As stored; loaded with its payload if that is to be shown.
-        payload: Whether the payload is shown.
-    """
+    """Give a stored job as an answer shows it; with `payload` it has been loaded with that."""
     shown = ShownJob(
         id=ids.write(job.key),
         type=job.type,
@@ -271,14 +265,7 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
 
 
 def stored_job(ids: IdText, key: int, job: NewJob, now: int) -> StoredJob:
-    """Give a new job as the answer to its enqueue shows it.
-
-    Args:
-        ids: Writes public ids.
-        key: Its key.
-        job: As it came.
-        now: When it was stored, epoch ms.
-    """
+    """Give a new job, stored at `now` (epoch ms), as the answer to its enqueue shows it."""
     policy = _encode(job.backoff) if job.backoff is not None else job.policy
     return StoredJob(
         id=ids.write(key),

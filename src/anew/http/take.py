@@ -41,17 +41,7 @@ MOST_INTERRUPTIONS = 1_000_000
 
 
 class OpenTake:
-    """One open stream: turns deliveries into frames and the wire's signals into the taker's state.
-
-    Args:
-        routes: The route that opened it.
-        stream: The reply's body.
-        framing: ``ndjson``, ``msgpack`` or ``sse``.
-        queues: What to take from; None for all.
-        prefetch: Most jobs to hold.
-        worker: What the log calls it.
-        interruption_limit: See `Taker`.
-    """
+    """One open stream: turns deliveries into frames, and the wire's signals into the taker's state."""
 
     __slots__ = ("_framing", "_quiet", "_routes", "_stream", "_unpacked", "last_sent", "taker", "worker")
 
@@ -146,12 +136,7 @@ class OpenTake:
 
 
 class TakeRoutes:
-    """Opens take streams and keeps their heartbeats.
-
-    Args:
-        context: What handlers use.
-        loop: For the heartbeat's timer.
-    """
+    """Opens take streams, and sends their heartbeats."""
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self.commit = context.commit

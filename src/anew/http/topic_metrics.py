@@ -44,13 +44,7 @@ _HISTOGRAMS = {
 
 
 def topic_metrics(figures: TopicFigures, counts: Counts, now: int) -> Iterator[Metric]:
-    """Give every family in turn.
-
-    Args:
-        figures: What the store has counted.
-        counts: Jobs by queue and state.
-        now: Epoch ms.
-    """
+    """Give every family in turn: `figures` is what the store has counted, `now` epoch ms."""
     by_name: dict[str, dict[str, int]] = {}
     for (name, label), value in figures.counts.items():
         by_name.setdefault(name, {})[label] = value

@@ -98,14 +98,7 @@ def problem(request: Request, form: Format, error: AnewError) -> None:
 
 
 class TopicRoutes:
-    """Serves topics.
-
-    Args:
-        context: What handlers use.
-        terms: What holds for topics.
-        guard: Which URLs may be subscribed.
-        subscribed: Called when there is somebody to deliver to.
-    """
+    """Serves topics. `guard` says which URLs may be subscribed; `subscribed` is called when there is somebody to deliver to."""
 
     def __init__(
         self, context: Context, terms: TopicTerms, guard: GuardSettings, subscribed: Callable[[], None]

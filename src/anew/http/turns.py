@@ -31,11 +31,7 @@ class _Publication(NamedTuple):
 
 
 class Turns:
-    """Submits publications, each topic's in their order, a bounded weight of them at one time.
-
-    Args:
-        submit: Adds an operation to the next batch.
-    """
+    """Submits publications, each topic's in their order, a bounded weight of them at one time."""
 
     def __init__(self, submit: Callable[[Call], None]) -> None:
         self._submit = submit

@@ -1,24 +1,34 @@
-"""Lines of a stream, however it is cut into pieces."""
+"""Jobs of a stream, however it is cut into pieces."""
 
 from __future__ import annotations
 
-from anew.client.stream import Lines
+import pytest
+
+from anew.client.stream import Jobs
+from anew.errors import Unreachable
+
+JOB = (
+    '{"id":"a","type":"caf\u00e9","queue":"q","priority":3,"status":"in_flight","payload":1,"ready_at":5,"attempts":0}'
+).encode()
 
 
-def test_lines_survive_every_way_of_cutting_the_stream() -> None:
-    stream = b'{"a":1}\n\n{"b":"\xc3\xa9"}\r\n\n'
+def test_jobs_survive_every_way_of_cutting_the_stream() -> None:
+    stream = JOB + b"\n\n" + JOB + b"\r\n\n"
     for size in range(1, len(stream) + 1):
-        lines = Lines()
-        got = [
-            line for start in range(0, len(stream), size) for line in lines.feed(stream[start : start + size])
-        ]
-        assert got == [b'{"a":1}', b"", b'{"b":"\xc3\xa9"}', b""]
-        assert not lines.pending
+        jobs = Jobs()
+        pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+        got = [event for piece in pieces for event in jobs.feed(piece)]
+        assert [None if job is None else bytes(job.document) for job in got] == [JOB, None, JOB, None]
+        jobs.end()
 
 
-def test_a_line_that_has_not_ended_is_kept_and_said() -> None:
-    lines = Lines()
-    assert lines.feed(b"abc") == []
-    assert lines.pending
-    assert lines.feed(b"def\nx") == [b"abcdef"]
-    assert lines.pending
+def test_a_stream_that_ends_inside_a_job_says_so() -> None:
+    jobs = Jobs()
+    assert jobs.feed(JOB[:10]) == []
+    with pytest.raises(Unreachable, match="ended inside a job"):
+        jobs.end()
+    (job,) = jobs.feed(JOB[10:] + b"\n{")
+    assert job is not None
+    assert job.type == "caf\u00e9"
+    with pytest.raises(Unreachable, match="ended inside a job"):
+        jobs.end()
