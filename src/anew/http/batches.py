@@ -48,7 +48,7 @@ class BatchRoutes:
         self._max_bytes = context.settings.max_job_bytes
 
     def create(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Make a batch, open: jobs join it by their ties, and its callbacks wait until it is closed."""
+        """Create an open batch: jobs join it by their ties, and its callbacks wait until it is closed."""
         written = written_in(request)
         if written is None:
             return
@@ -75,7 +75,7 @@ class BatchRoutes:
         return jobs
 
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Say how far a batch has come."""
+        """Show the progress of a batch."""
 
         def shown(status: BatchStatus) -> dict[str, Any]:
             row = status.row
@@ -85,7 +85,7 @@ class BatchRoutes:
         run_verb(self._submit, verb, request, form, shown, durable=False)
 
     def close(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Let the callbacks of a batch go; those that are due already are enqueued at once."""
+        """Close a batch: each callback is enqueued when its condition holds, at once if it does already."""
         run_verb(self._submit, commit_batch(batch_key(self._ids, params[0])), request, form)
 
 

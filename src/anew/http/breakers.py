@@ -115,7 +115,7 @@ class BreakerRoutes:
         self._ids = context.engine.ids
 
     def ask(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Note how runs have ended, and hold the jobs that may not start: they go back, uncounted, and wait."""
+        """Record how runs have ended, and hold the jobs that may not start: they go back, uncounted, and wait."""
         body = body_as(request, BreakerQuestion)
         if body is None:
             return

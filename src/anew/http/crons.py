@@ -37,12 +37,11 @@ _ZIZQ = {
 
 
 class CronEntries(Struct, frozen=True):
-    """What a group is to have, and nothing else.
+    """The entries that a group is to have, and no others.
 
     Attributes:
         entries: Different in their names.
-        takes_over: A group in which they may have been until now: those of the same name and type of job leave it, and keep their
-            schedule.
+        takes_over: Another group: its entries of the same name and type of job move to this one, and keep their schedule.
     """
 
     entries: list[Raw]
@@ -85,7 +84,7 @@ class CronRoutes:
         run_verb(self._submit, list_crons(), request, form, shown, durable=False, waits=False)
 
     def replace(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Have these entries in a group and no others; those that have not changed keep their schedule."""
+        """Replace the entries of a group; those that have not changed keep their schedule."""
         check_name(params[0], "group")
         written = written_in(request)
         if written is None:

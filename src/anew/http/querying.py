@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from anew.errors import MalformedRequest, NotFound
+from anew.errors import MalformedRequest, NotFound, Overloaded
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
 from anew.http.packing import is_long, packing_payloads
@@ -33,7 +33,7 @@ from anew.http.render import (
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.jobs import ErrorRecord, Job
-from anew.net.chunks import Work
+from anew.net.chunks import Chunks, Work
 from anew.net.seam import Request
 from anew.store.protocol import Page
 
@@ -54,6 +54,7 @@ class JobRoutes:
         self._ids = context.engine.ids
         self._key_of = context.key_of
         self._chunks = context.chunks
+        self._pages = Chunks()  # their bytes count apart from those of bodies
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
@@ -70,15 +71,18 @@ class JobRoutes:
         where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
 
         def then(keys: list[int]) -> None:
-            parts = self._parts(keys[: page.limit])
+            parts, size = self._parts(keys[: page.limit])
             ends = (self._ids.write(parts[0][0]), self._ids.write(parts[-1][-1])) if parts else None
             links = _links(path, page, chosen.parameters(), ends, len(keys) > sum(map(len, parts)))
 
             def written(jobs: list[Raw]) -> None:
                 form.reply(request, 200, {"jobs": jobs, "pages": links})
 
-            work = self._writing(parts, form, last_errors)
-            self._chunks.run(work, self._answering(request, form, written))
+            work = self._writing(request, parts, form, last_errors)
+            try:
+                self._pages.run(work, self._answering(request, form, written), size)
+            except Overloaded:
+                raise Overloaded("too many long pages are asked for at once; try again in a second") from None
 
         self._reads.find(where, part, self._answering(request, form, then))
 
@@ -103,7 +107,7 @@ class JobRoutes:
         self._reply(request, form, shown)
 
     def own(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Show one job with its payload, its state by Anew's own name, its latest failure, and what it has come to."""
+        """Show one job with its payload, its state by Anew's own name, its latest failure and its result."""
         job, shown = self._one(params[0])
         own = own_job(shown, job, self._reads.last_errors([job.key]).get(job.key))
         self._reply(request, form, own)
@@ -178,27 +182,34 @@ class JobRoutes:
         records = self._reads.last_errors(keys)
         return [with_last_error(job, jobs[key], records.get(key)) for key, job in listed]
 
-    def _parts(self, keys: list[int]) -> list[list[int]]:
-        """Give as many keys, at least one, as have payloads that may be shown together; those of each part are read together."""
+    def _parts(self, keys: list[int]) -> tuple[list[list[int]], int]:
+        """Give as many keys, at least one, as have payloads that may be shown together, and the bytes of these.
+
+        The jobs of each part are read together.
+        """
         sizes = self._reads.payload_sizes(keys)
         parts: list[list[int]] = []
         total = size_of_part = 0
         for key in keys:
             size = sizes.get(key, 0)
-            total += size
-            if parts and total > MAX_PAGE_BYTES:
+            if parts and total + size > MAX_PAGE_BYTES:
                 break
+            total += size
             if not parts or size_of_part + size > PART_BYTES or len(parts[-1]) == PART_JOBS:
                 parts.append([])
                 size_of_part = 0
             parts[-1].append(key)
             size_of_part += size
-        return parts
+        return parts, total
 
-    def _writing(self, parts: Iterable[list[int]], form: Format, last_errors: bool) -> Work[list[Raw]]:
-        """Write the jobs of a page, part by part; those that are gone by then are left out."""
+    def _writing(
+        self, request: Request, parts: Iterable[list[int]], form: Format, last_errors: bool
+    ) -> Work[list[Raw]]:
+        """Write the jobs of a page, part by part, as long as somebody waits; those that are gone by then are left out."""
         written: list[Raw] = []
         for keys in parts:
+            if request.gone:
+                break
             jobs = self._shown(keys, last_errors)
             if form is not JSON:
                 yield from packing_payloads(jobs)

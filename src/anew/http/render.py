@@ -167,10 +167,10 @@ class ListedJob(ShownJob, kw_only=True):
 
 
 class OwnJob(ListedJob, kw_only=True):
-    """A job with its state by Anew's own name, and what it has come to.
+    """A job with its state by Anew's own name, its latest failure and its result.
 
     Attributes:
-        result: What a completed job has come to, if that is kept.
+        result: The result of a completed job, if it is kept.
     """
 
     result: Any = UNSET
@@ -340,7 +340,7 @@ def with_last_error(shown: ShownJob, job: Job, record: ErrorRecord | None) -> Li
 
 
 def own_job(shown: ShownJob, job: Job, record: ErrorRecord | None) -> OwnJob:
-    """Give a shown job with its state by Anew's own name, its latest failure, what it carries and what it has come to."""
+    """Give a shown job with its state by Anew's own name, its latest failure, what it carries and its result."""
     kept = result_of(job)
     listed = msgspec.structs.asdict(with_last_error(shown, job, record))
     return OwnJob(**listed, result=as_stored(kept) if kept else UNSET)

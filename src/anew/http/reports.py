@@ -55,7 +55,7 @@ class SucceededReport(_Ended, frozen=True, kw_only=True, tag="succeeded"):
     """It has done its work.
 
     Attributes:
-        result: What it has come to; kept with the job, if that is kept.
+        result: Its result; kept as long as the completed job.
     """
 
     result: Raw | UnsetType = UNSET
@@ -97,7 +97,7 @@ class SnoozedReport(_Ended, frozen=True, kw_only=True, tag="snoozed"):
 
 
 class CancelledReport(_Ended, frozen=True, kw_only=True, tag="cancelled"):
-    """It calls its own job off.
+    """It cancels its own job.
 
     Attributes:
         reason: Why.
@@ -107,10 +107,10 @@ class CancelledReport(_Ended, frozen=True, kw_only=True, tag="cancelled"):
 
 
 class InterruptedReport(_Ended, frozen=True, kw_only=True, tag="interrupted"):
-    """What ran it has died.
+    """The process that ran it has died.
 
     Attributes:
-        limit: So many interruptions in a row end the job, 0 for no number; absent: the server's own limit.
+        limit: So many interruptions in a row end the job; 0: no number does; absent: the server's own limit.
         reason: What is known of its end, such as the signal.
     """
 
@@ -119,11 +119,11 @@ class InterruptedReport(_Ended, frozen=True, kw_only=True, tag="interrupted"):
 
 
 class ReleasedReport(_Ended, frozen=True, kw_only=True, tag="released"):
-    """It was not begun: the job goes back to its place, and nothing is counted."""
+    """It was not started: the job goes back to its place, and nothing is counted."""
 
 
 class GoesOnReport(_Ended, frozen=True, kw_only=True, tag="goes_on"):
-    """It has not ended: its worker, which had lost the job with its connection, holds it anew. Its interruptions are forgotten."""
+    """It has not ended: its worker lost the job with its connection, and holds it again. Its interruptions are forgotten."""
 
 
 AttemptReport = (
@@ -138,11 +138,11 @@ AttemptReport = (
 
 
 class ProgressReport(Struct, frozen=True):
-    """How far a job has come.
+    """The progress of a job.
 
     Attributes:
-        percent: 0 to 100; null leaves what was said before.
-        text: A line about it; null leaves what was said before.
+        percent: 0 to 100; null keeps the last one.
+        text: A line about it; null keeps the last one.
     """
 
     percent: Annotated[int, Meta(ge=0, le=100)] | None = None
@@ -229,7 +229,7 @@ class ReportRoutes:
         return reports
 
     def progress(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Write how far a job that runs has come."""
+        """Store the progress of a running job."""
         body = body_as(request, ProgressReport)
         if body is None:
             return

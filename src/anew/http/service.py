@@ -42,7 +42,7 @@ class NewRate(Struct, frozen=True):
 
 
 class NewLimit(Struct, frozen=True):
-    """What bounds a queue's jobs in all workers together; one of the two, or both.
+    """A limit on a queue's jobs in all workers together; one of the two, or both.
 
     Attributes:
         concurrency: Jobs that run at one time; 0: none.
@@ -92,11 +92,11 @@ class ServiceRoutes:
         read(encoded, answering(request, form, then))
 
     def pause(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Have a queue hand out nothing, also if it has no job yet; what runs goes on."""
+        """Stop a queue from handing out jobs, also before it has one; running jobs go on."""
         self._set_paused(request, form, params[0], True)
 
     def resume(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Have a queue hand out its jobs again."""
+        """Let a queue hand out its jobs again."""
         self._set_paused(request, form, params[0], False)
 
     def _set_paused(self, request: Request, form: Format, queue: str, paused: bool) -> None:
@@ -105,7 +105,7 @@ class ServiceRoutes:
         run_verb(self._submit, verbs.pause_one(queue, paused), request, form, lambda _: shown)
 
     def limit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Bound a queue's jobs, in place of what bounded them before."""
+        """Limit a queue's jobs, in place of the limit that it had."""
         check_name(params[0], "queue")
         body = body_as(request, NewLimit)
         if body is not None:
@@ -113,7 +113,7 @@ class ServiceRoutes:
             self._set_limit(request, form, params[0], throttle)
 
     def unlimit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Bound a queue's jobs no longer."""
+        """Remove a queue's limit."""
         check_name(params[0], "queue")
         self._set_limit(request, form, params[0], None)
 
@@ -122,7 +122,7 @@ class ServiceRoutes:
         run_verb(self._submit, limit_queue(queue, throttle), request, form, lambda _: shown)
 
     def alive(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Say that the loop turns."""
+        """Say that the server's event loop runs."""
         JSON.reply(request, 200, {"status": "ok"})
 
     def ready(self, request: Request, form: Format, params: tuple[str, ...]) -> None:

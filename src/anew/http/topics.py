@@ -146,7 +146,7 @@ class TopicRoutes:
     # -- topics
 
     def put_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Create a topic, or have it be as the body says."""
+        """Create a topic, or give it the settings of the body."""
         check_topic_name(params[0])
         document = asked.topic_of(TopicDocument(), asked.decoded(request.body, TopicBody, optional=True))
 
@@ -197,7 +197,7 @@ class TopicRoutes:
         self._turns.add(params[0], len(messages), len(request.body), verb, done)
 
     def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Show a message, with how its deliveries stand."""
+        """Show a message, with its deliveries by status."""
         self._look(request, reading.message(self._key(params[0], "msg_")))
 
     # -- subscriptions
@@ -279,13 +279,13 @@ class TopicRoutes:
         self._show(request, registry.confirm_by(self._terms, params[0]), view)
 
     def resend(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Ask an endpoint again whether it wants what it would get."""
+        """Send an endpoint the question again whether it wants the messages."""
         key = self._key(params[0], "sub_")
         verb = registry.resend(self._terms, key, secrets.token_bytes)
         self._do(request, verb, lambda _: reply(request, 202, {}))
 
     def try_out(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Send a message of type `anew.test` to this subscription, once; the answer has the attempt, whatever came of it."""
+        """Send a message of type `anew.test` to a subscription, once; the answer has the attempt, whether it succeeded or not."""
         key, body = self._key(params[0], "sub_"), asked.decoded(request.body, TestBody, optional=True)
         began = self._clock.monotonic()
         pause = FIRST_LOOK_S
@@ -372,7 +372,7 @@ class TopicRoutes:
         self._show(request, verb, _delivery_view, 202)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Call a delivery off."""
+        """Cancel a delivery."""
         verb = redelivery.cancel(self._terms, self._key(params[0], "dlv_"))
         self._show(request, verb, _delivery_view)
 
@@ -418,7 +418,7 @@ class TopicRoutes:
     # -- tasks and policies
 
     def get_task(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Show how far a task is."""
+        """Show the progress of a task."""
         key = self._key(params[0], "tsk_")
         self._look(request, lambda batch: task_view(batch, redelivery.known_task(batch, key)))
 
@@ -427,7 +427,7 @@ class TopicRoutes:
         self._show(request, redelivery.stop(self._key(params[0], "tsk_")), task_view, 202)
 
     def preview(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Show the waits that a delivery policy makes."""
+        """Show the waits of a delivery policy."""
         document = asked.decoded(request.body, dict)
         policy, _ = effective([("given", layer_of(document))])
         waits = policy.retry.delays_ms
@@ -441,7 +441,7 @@ class TopicRoutes:
         reply(request, 200, shown)
 
     def convert(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Give a policy of SNS or Zaqar as one of Anew's."""
+        """Convert a policy of SNS or Zaqar to one of Anew's."""
         body = asked.decoded(request.body, ConversionBody)
         if asked.choice(body.source, "/from", ("sns", "zaqar")) == "sns":
             converted = from_sns(body.policy)

@@ -134,45 +134,87 @@ def test_records_of_one_number_keep_the_order_of_the_list(order: str, expected: 
     assert [record["failed_at"] for record in request.answer.data["errors"]] == expected
 
 
+LONG = "x" * ((64 << 10) - 2)
+
+
+class Stored:
+    """Lists of 100 jobs of 64 KiB, and of one more that is gone before it is shown.
+
+    512 KiB hold eight such jobs, which makes 13 parts of a list.
+    """
+
+    def __init__(self) -> None:
+        self.stored = {key: make_job(key=key, payload=f'"{LONG}"'.encode()) for key in range(100)}
+        self.read: list[int] = []
+        context: Any = SimpleNamespace(
+            engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
+            reads=self,
+            key_of=IDS.read,
+            chunks=Chunks(),
+        )
+        self.routes = JobRoutes(context)
+
+    def find(self, where: object, page: Page, then: Callable[[list[int]], None]) -> None:
+        then([*range(101)])
+
+    def payload_sizes(self, keys: list[int]) -> dict[int, int]:
+        return {key: len(job.payload or b"") for key, job in self.stored.items()}
+
+    def jobs(self, keys: list[int]) -> dict[int, Job]:
+        self.read.append(len(keys))
+        return {key: self.stored[key] for key in keys if key in self.stored}
+
+    def ask(self, form: Format) -> Asked:
+        request = Asked("GET", "/jobs?limit=1000")
+        self.routes.many(request, form, ())
+        return request
+
+
+@pytest.fixture
+def _every_pause_ends_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "BUDGET_MS", 0)
+
+
+@pytest.mark.usefixtures("_every_pause_ends_a_turn")
 @pytest.mark.parametrize(("form", "decode"), [(JSON, msgspec.json.decode), (MSGPACK, msgspec.msgpack.decode)])
 def test_a_long_page_is_read_and_written_in_parts_and_others_are_served_in_between(
-    form: Format, decode: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch
+    form: Format, decode: Callable[[bytes], Any]
 ) -> None:
-    """100 jobs of 64 KiB: 512 KiB hold eight of them, which makes 13 parts. A small one is gone before its turn."""
-    monkeypatch.setattr(chunks, "BUDGET_MS", 0)  # every pause is the end of a turn
-    payload = b'"%b"' % (b"x" * ((64 << 10) - 2))
-    stored = {key: make_job(key=key, payload=payload) for key in range(100)}
-    read: list[int] = []
-
-    def jobs(keys: list[int]) -> dict[int, Job]:
-        read.append(len(keys))
-        return {key: stored[key] for key in keys if key in stored}
-
-    context: Any = SimpleNamespace(
-        engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
-        reads=SimpleNamespace(
-            find=lambda where, page, then: then([*range(101)]),
-            payload_sizes=lambda keys: {key: len(job.payload or b"") for key, job in stored.items()},
-            jobs=jobs,
-        ),
-        key_of=IDS.read,
-        chunks=Chunks(),
-    )
+    stored = Stored()
 
     async def ask() -> tuple[Asked, int]:
-        request, turns = Asked("GET", "/jobs?limit=1000"), 0
-        JobRoutes(context).many(request, form, ())
+        request, turns = stored.ask(form), 0
         while not request.answers:
             turns += 1
             await asyncio.sleep(0)
         return request, turns
 
     request, turns = asyncio.run(ask())
-    assert read == [8] * 12 + [5]
+    assert stored.read == [8] * 12 + [5]
     assert turns >= 13
     page = decode(request.answer.body)
     assert [job["id"] for job in page["jobs"]] == [IDS.write(key) for key in range(100)]
-    assert {job["payload"] for job in page["jobs"]} == {"x" * ((64 << 10) - 2)}
+    assert {job["payload"] for job in page["jobs"]} == {LONG}
+
+
+@pytest.mark.usefixtures("_every_pause_ends_a_turn")
+def test_pages_that_are_written_at_one_time_have_a_bound_and_end_with_their_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunks, "MAX_BYTES", 10 << 20)  # one page has 6.25 MiB
+    stored = Stored()
+
+    async def ask() -> list[Asked]:
+        first, second = stored.ask(JSON), stored.ask(JSON)
+        first.gone = True
+        for _ in range(50):  # more turns than there are parts
+            await asyncio.sleep(0)
+        return [first, second]
+
+    first, second = asyncio.run(ask())
+    assert first.answers == []
+    assert stored.read == [8]
+    assert (second.answer.status, second.answer.data["code"]) == (503, "overloaded")
 
 
 def test_a_job_with_a_long_payload_is_translated_to_messagepack_in_chunks() -> None:
