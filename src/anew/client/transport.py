@@ -94,17 +94,15 @@ class Site:
         cert: Path | None,
         key: Path | None,
     ) -> None:
-        parts = urlsplit(url)
+        expected = "expected an address such as http://127.0.0.1:7890"
+        invalid = InvalidConfig(f"url: {url!r} is not valid; {expected}", field="url", value=url)
         try:
+            parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.query:
-            raise InvalidConfig(
-                f"url: {url!r} is not valid; expected an address such as http://127.0.0.1:7890",
-                field="url",
-                value=url,
-            )
+            raise invalid from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise invalid
         # Errors and logs name it: what names a user there, and a password, is left out.
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         # The system's certificates take 20 ms to load, which only https is worth.

@@ -16,7 +16,9 @@ from anew.errors import InvalidConfig, InvalidInput, NotFound, Unreachable
 NOBODY = "http://127.0.0.1:9"
 
 
-@pytest.mark.parametrize("url", ["", "queue", "ftp://h", "http://", "http://h:x", "http://h/?a=1"])
+@pytest.mark.parametrize(
+    "url", ["", "queue", "ftp://h", "http://", "http://h:x", "http://h/?a=1", "http://[::1"]
+)
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(InvalidConfig, match="url: "):
         Client(url)
