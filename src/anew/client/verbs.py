@@ -91,7 +91,7 @@ class Verbs:
     @verb
     def queues(self) -> Exchange[Sequence[str]]:
         """Names of the queues that hold any job, sorted."""
-        return _get("/queues", lambda answer: [str(name) for name in read_object(answer).get("queues", [])])
+        return _get("/queues", _texts("queues"))
 
     @verb
     def queue_counts(self) -> Exchange[Sequence[QueueCounts]]:
@@ -129,10 +129,7 @@ class Verbs:
     @verb
     def clear_crons(self, group: str) -> Exchange[Sequence[str]]:
         """Remove all cron entries of a group; give their names (Anew)."""
-        path = f"/v1/crons/{quote(group, safe='')}"
-        return _send(
-            "DELETE", path, None, lambda answer: [str(one) for one in read_object(answer)["removed"]]
-        )
+        return _send("DELETE", f"/v1/crons/{quote(group, safe='')}", None, _texts("removed"))
 
     @verb
     def enqueue(self, /, type: str, queue: str, payload: Any = None, **options: Any) -> Exchange[JobView]:
@@ -390,6 +387,10 @@ def _send(
 
 def _nothing(_: object) -> None:
     return None
+
+
+def _texts(name: str) -> Callable[[bytes], list[str]]:
+    return lambda answer: [str(text) for text in read_object(answer).get(name, [])]
 
 
 def _read_missing(answer: bytes) -> Sequence[str]:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
 from anew.errors import AnewError, InternalError, MalformedRequest, NotFound, Overloaded
-from anew.http.formats import JSON, SUPPORTED, Format, answer_format, not_acceptable
+from anew.http.formats import (
+    JSON,
+    SUPPORTED,
+    Format,
+    UnsupportedMediaType,
+    answer_format,
+    not_acceptable,
+    unsupported_media_type,
+)
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router, too_large
@@ -170,6 +178,8 @@ class Api:
             if isinstance(error, Overloaded):
                 self._counters.refuse(error.code)
             reply_error(request, answer_format(request.headers) or JSON, error)
+        except UnsupportedMediaType:
+            unsupported_media_type(request)
         except Exception:
             log.exception("a request failed", extra={"method": request.method.decode("latin-1")})
             reply_error(request, JSON, InternalError("a request failed"))

@@ -50,8 +50,6 @@ class BatchRoutes:
     def create(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Create an open batch: jobs join it by their ties, and its callbacks wait until it is closed."""
         written = written_in(request)
-        if written is None:
-            return
         body = decode(request.body, written, NewBatch)
         parent = None if body.parent is None else batch_key(self._ids, body.parent)
 

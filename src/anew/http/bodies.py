@@ -53,14 +53,9 @@ def _reader(kind: type[Any], is_json: bool) -> _Reader:
     return _Reader(library.Decoder(kind), library.Decoder(members), kept, library.Decoder())
 
 
-def body_as(request: Request, kind: type[T]) -> T | None:
-    """Decode a request's body into a Struct; None if its content type is nothing we read, which has been answered.
-
-    Raises:
-        MalformedRequest: As for `decode`.
-    """
-    form = written_in(request)
-    return None if form is None else decode(request.body, form, kind)
+def body_as(request: Request, kind: type[T]) -> T:
+    """Decode a request's body into a Struct; see `written_in` and `decode`."""
+    return decode(request.body, written_in(request), kind)
 
 
 def decode(

@@ -117,8 +117,6 @@ class BreakerRoutes:
     def ask(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Record how runs have ended, and hold the jobs that may not start: they go back, uncounted, and wait."""
         body = body_as(request, BreakerQuestion)
-        if body is None:
-            return
         check_count("settings", len(body.settings), MOST_KEYS)
         check_count("ended", len(body.ended), MOST_JOBS)
         check_count("waiting", len(body.waiting), MOST_JOBS)

@@ -83,10 +83,7 @@ class ChangeRoutes:
 
     def patch_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change one job."""
-        wanted = _patch(request)
-        if wanted is None:
-            return
-        body, patch = wanted
+        body, patch = _patch(request)
         if error := refusal(body):
             reply_error(request, form, error, 422)
             return
@@ -105,10 +102,7 @@ class ChangeRoutes:
 
     def patch_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change all jobs that match and have not ended."""
-        wanted = _patch(request)
-        if wanted is None:
-            return
-        body, patch = wanted
+        body, patch = _patch(request)
         chosen = selection(query_pairs(request.query, FILTERS))
         for name in _ENDED:
             if name in chosen.status:
@@ -144,16 +138,12 @@ class ChangeRoutes:
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""
         key = self._key_of(params[0])
-        wanted = _redrive(request)
-        if wanted is not None:
-            verb = verbs.redrive_one(key, reset_attempts=wanted.reset_attempts)
-            run_verb(self._submit, verb, request, form, self._shown)
+        verb = verbs.redrive_one(key, reset_attempts=_redrive(request).reset_attempts)
+        run_verb(self._submit, verb, request, form, self._shown)
 
     def retry_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make all dead and cancelled jobs that match ready (`state=dead` for the dead alone), at once or spread over a period."""
         wanted = _redrive(request)
-        if wanted is None:
-            return
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check()
@@ -196,15 +186,13 @@ def refusal(body: PatchBody) -> InvalidJob | None:
     return None
 
 
-def _patch(request: Request) -> tuple[PatchBody, Patch] | None:
-    """Read a patch; nulls that may not be are left to `refusal`. None if the content type of its body has been refused.
+def _patch(request: Request) -> tuple[PatchBody, Patch]:
+    """Read a patch; nulls that may not be are left to `refusal`.
 
     Raises:
         InvalidInput: A value does not fit.
     """
     written = written_in(request)
-    if written is None:
-        return None
     body = decode(request.body, written, PatchBody)
     check_u64(body.ready_at, "ready_at")
     if isinstance(body.retention, RetentionPatch):
@@ -236,8 +224,8 @@ def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
     return text
 
 
-def _redrive(request: Request) -> Redrive | None:
-    """Read the body, which may be missing; None if its content type has been refused."""
+def _redrive(request: Request) -> Redrive:
+    """Read the body, which may be missing."""
     return body_as(request, Redrive) if request.body else Redrive()
 
 

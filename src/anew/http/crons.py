@@ -87,8 +87,6 @@ class CronRoutes:
         """Replace the entries of a group; those that have not changed keep their schedule."""
         check_name(params[0], "group")
         written = written_in(request)
-        if written is None:
-            return
         body = decode(request.body, written, CronEntries)
         check_count("entries", len(body.entries), MOST_ENTRIES)
 

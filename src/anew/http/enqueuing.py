@@ -10,7 +10,7 @@ from anew.engine import Batch, Call, Enqueue, Enqueued, Entry
 from anew.engine.groups import batch_status
 from anew.errors import AnewError, NotFound
 from anew.http.api import Context
-from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
+from anew.http.formats import JSON, Format, UnsupportedMediaType, body_format, written_in
 from anew.http.long_lists import read_long, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
 from anew.http.render import StoredJob, duplicated_job, plain_answer, plain_answers, stored_job
@@ -74,8 +74,7 @@ class EnqueueRoutes:
                 self._commit.submit_new(_EnqueueOne(short, True, request, form, self))
                 return
         elif written is None:
-            unsupported_media_type(request)
-            return
+            raise UnsupportedMediaType
         work = reading_one(request.body, written, self._max_bytes)
         if len(request.body) <= LONG_BODY:
             self._commit.submit_new(_EnqueueOne(*at_once(work), request, form, self))
@@ -108,8 +107,6 @@ class EnqueueRoutes:
     ) -> None:
         self._counters.check_unread()
         written = written_in(request)
-        if written is None:
-            return
 
         def store(read: tuple[list[NewJob], bool]) -> None:
             self._store_many(*read, request, form)

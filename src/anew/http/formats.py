@@ -99,11 +99,19 @@ def not_acceptable(supported: list[str]) -> bytes:
     return JSON.encode({"error": "not acceptable", "code": codes[406], "supported": supported})  # type: ignore[no-any-return]
 
 
-def written_in(request: Request) -> Format | None:
-    """Return how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
+class UnsupportedMediaType(Exception):
+    """A body's content type is nothing that is read here."""
+
+
+def written_in(request: Request) -> Format:
+    """Return how to read a request's body.
+
+    Raises:
+        UnsupportedMediaType: Its content type says something else; answered with 415, whichever route it is.
+    """
     form = body_format(request.headers)
     if form is None:
-        unsupported_media_type(request)
+        raise UnsupportedMediaType
     return form
 
 

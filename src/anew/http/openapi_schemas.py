@@ -118,6 +118,11 @@ def record(required: str, **members: Schema | bool) -> Schema:
     return shape | {"required": required.split()} if required else shape
 
 
+def complete(**members: Schema | bool) -> Schema:
+    """Describe an object that has all of these members."""
+    return record(" ".join(members), **members)
+
+
 def list_of(items: Schema, **more: Any) -> Schema:
     """Describe a list."""
     return {"type": "array", "items": items} | more
@@ -136,6 +141,7 @@ def _about(text: str) -> Schema:
     return {"description": text} if text else {}
 
 
+COUNT = integer(U64_MAX)
 NAME = text(minLength=1, maxLength=512, pattern=NAME_PATTERN)
 
 FILTER_PARAMETERS: dict[str, Schema] = {
@@ -161,9 +167,9 @@ _POLICY: Schema = {
     "follows it. `anew policy explain` shows what one means.",
     "anyOf": [
         text(enum=[*PRESETS, *ALIASES]),
-        record("preset", preset=text(enum=[*PRESETS, *ALIASES])),
-        record("curve", curve={"type": "object"}),
-        record("phases", phases=list_of({"type": "object"}, minItems=1)),
+        complete(preset=text(enum=[*PRESETS, *ALIASES])),
+        complete(curve={"type": "object"}),
+        complete(phases=list_of({"type": "object"}, minItems=1)),
     ],
 }
 
@@ -176,11 +182,7 @@ _ONE_POLICY: Schema = {
 """A policy is given in one of its two forms."""
 
 _SPREAD: Schema = {
-    "anyOf": [
-        integer(36_500 * 86_400_000),
-        text(pattern="^[0-9]{1,3}(?:ms|s|m|h|d)$"),
-        {"type": "null"},
-    ]
+    "anyOf": [integer(36_500 * 86_400_000), text(pattern="^[0-9]{1,3}(?:ms|s|m|h|d)$"), {"type": "null"}]
 }
 
 _ADDED: dict[str, dict[str, Schema]] = {
@@ -238,72 +240,58 @@ def schemas() -> dict[str, Schema]:
     found["NewLimit"] |= _one_of_both(concurrency={"type": "integer"}, rate=ref("NewRate"))
     return found | {
         "Policy": _POLICY,
-        "Unreadable": record("unreadable", unreadable=text("What a damaged file has left.")),
-        "NewJobs": record("jobs", jobs=list_of(ref("NewJob"))),
-        "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
-        "JobPage": record("jobs pages", jobs=list_of(ref("Job")), pages=ref("Pages")),
+        "Unreadable": complete(unreadable=text("What a damaged file has left.")),
+        "NewJobs": complete(jobs=list_of(ref("NewJob"))),
+        "StoredJobs": complete(jobs=list_of(ref("StoredJob"))),
+        "JobPage": complete(jobs=list_of(ref("Job")), pages=ref("Pages")),
         "ErrorPage": record(
             "errors pages",
             errors=list_of(ref("ErrorRecord")),
             pages=ref("Pages"),
             dropped=list_of(ref("DroppedRecords")),
         ),
-        "Pages": record("self next prev", self=text(), next=or_null(text()), prev=or_null(text())),
-        "NotFoundIds": record("not_found", not_found=list_of(text())),
-        "Failures": record("failures", failures=list_of(ref("JobFailure"))),
-        "FailureResults": record("results", results=list_of({"anyOf": [_DECIDED, _NOT_DECIDED]})),
-        "NewTiedJobs": record("jobs", jobs=list_of(ref("NewTiedJob"))),
-        "Batch": record("id", id=_BATCH_ID),
-        "BatchCounts": record(
-            "id total pending failed",
-            id=_BATCH_ID,
-            total=integer(U64_MAX),
-            pending=integer(U64_MAX),
-            failed=integer(U64_MAX),
-        ),
-        "Reports": record(
-            "reports", reports=list_of({"anyOf": [ref(GENERATED[kind]) for kind in REPORTS.values()]})
-        ),
-        "ReportResults": record("results", results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
-        "QuietStreams": record("streams", streams=integer(U64_MAX)),
-        "QueueLimited": record("name limit", name=text(), limit=or_null(_LIMIT)),
-        "CronsReplaced": record("written removed", written=list_of(text()), removed=list_of(text())),
-        "CronsRemoved": record("removed", removed=list_of(text())),
-        "BreakerAnswer": record(
-            "held open turned",
-            held=list_of(record("id ready_at", id=text(pattern=ID_PATTERN), ready_at=integer(U64_MAX))),
+        "Pages": complete(self=text(), next=or_null(text()), prev=or_null(text())),
+        "NotFoundIds": complete(not_found=list_of(text())),
+        "Failures": complete(failures=list_of(ref("JobFailure"))),
+        "FailureResults": complete(results=list_of({"anyOf": [_DECIDED, _NOT_DECIDED]})),
+        "NewTiedJobs": complete(jobs=list_of(ref("NewTiedJob"))),
+        "Batch": complete(id=_BATCH_ID),
+        "BatchCounts": complete(id=_BATCH_ID, total=COUNT, pending=COUNT, failed=COUNT),
+        "Reports": complete(reports=list_of({"anyOf": [ref(GENERATED[kind]) for kind in REPORTS.values()]})),
+        "ReportResults": complete(results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
+        "QuietStreams": complete(streams=COUNT),
+        "QueueLimited": complete(name=text(), limit=or_null(_LIMIT)),
+        "CronsReplaced": complete(written=list_of(text()), removed=list_of(text())),
+        "CronsRemoved": complete(removed=list_of(text())),
+        "BreakerAnswer": complete(
+            held=list_of(complete(id=text(pattern=ID_PATTERN), ready_at=COUNT)),
             open={"type": "object", "additionalProperties": or_null(text(pattern=ID_PATTERN))},
             turned=list_of(_BREAKER),
         ),
-        "Breakers": record("breakers", breakers=list_of(_BREAKER)),
-        "BreakerClosed": record("key closed", key=text(), closed={"type": "boolean"}),
-        "Count": record("count", count=integer(U64_MAX)),
-        "Patched": record("patched", patched=integer(U64_MAX)),
-        "Deleted": record("deleted", deleted=integer(U64_MAX)),
-        "Retried": record("retried", retried=integer(U64_MAX)),
-        "ListedJobPage": record("jobs pages", jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
-        "QueueCounts": record("queues", queues=list_of(_QUEUE_COUNTS)),
-        "QueuePaused": record("name paused", name=text(), paused={"type": "boolean"}),
-        "Crons": record("crons", crons=list_of(_CRON)),
-        "Queues": record("queues", queues=list_of(text())),
-        "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
-        "Alive": record("status", status=text(const="ok")),
-        "Version": record("version", version=text(pattern=r"^\d+\.\d+\.\d+")),
-        "Error": record("error code", error=text(), code=_CODE),
-        "Unsupported": record("error code supported", error=text(), code=_CODE, supported=list_of(text())),
+        "Breakers": complete(breakers=list_of(_BREAKER)),
+        "BreakerClosed": complete(key=text(), closed={"type": "boolean"}),
+        "Count": complete(count=COUNT),
+        "Patched": complete(patched=COUNT),
+        "Deleted": complete(deleted=COUNT),
+        "Retried": complete(retried=COUNT),
+        "ListedJobPage": complete(jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
+        "QueueCounts": complete(queues=list_of(_QUEUE_COUNTS)),
+        "QueuePaused": complete(name=text(), paused={"type": "boolean"}),
+        "Crons": complete(crons=list_of(_CRON)),
+        "Queues": complete(queues=list_of(text())),
+        "Health": complete(status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
+        "Alive": complete(status=text(const="ok")),
+        "Version": complete(version=text(pattern=r"^\d+\.\d+\.\d+")),
+        "Error": complete(error=text(), code=_CODE),
+        "Unsupported": complete(error=text(), code=_CODE, supported=list_of(text())),
     }
 
 
 _ENDS = {
     "oneOf": [
+        {"properties": {"scope": text(enum=["queued", "active", "exists"]), "ends_at": {"type": "null"}}},
         {
-            "properties": {
-                "scope": text(enum=["queued", "active", "exists"]),
-                "ends_at": {"type": "null"},
-            }
-        },
-        {
-            "properties": {"scope": text(enum=["started", "succeeded"]), "ends_at": integer(U64_MAX)},
+            "properties": {"scope": text(enum=["started", "succeeded"]), "ends_at": COUNT},
             "required": ["scope", "ends_at"],
         },
     ]
@@ -316,53 +304,46 @@ def _one_of_both(**members: Schema) -> Schema:
 
 
 _BATCH_ID = text(pattern=f"^b-{ID_PATTERN[1:]}")
-_BREAKER = record(
-    "key state runs failures opened reopens_at released_until",
+_BREAKER = complete(
     key=text(),
     state=text(enum=["closed", "open", "half_open"]),
     runs={"type": "number"},
     failures={"type": "number"},
-    opened=integer(U64_MAX),
-    reopens_at=or_null(integer(U64_MAX)),
-    released_until=or_null(integer(U64_MAX)),
+    opened=COUNT,
+    reopens_at=or_null(COUNT),
+    released_until=or_null(COUNT),
 )
-_STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
-_RATE = record("count per_ms burst", count=integer(U64_MAX), per_ms=integer(U64_MAX), burst=integer(U64_MAX))
-_LIMIT = record(
-    "concurrency worker timeout_ms rate",
-    concurrency=or_null(integer(U64_MAX)),
-    worker=or_null(integer(U64_MAX)),
-    timeout_ms=or_null(integer(U64_MAX)),
-    rate=or_null(_RATE),
+_RATE = complete(count=COUNT, per_ms=COUNT, burst=COUNT)
+_LIMIT = complete(
+    concurrency=or_null(COUNT), worker=or_null(COUNT), timeout_ms=or_null(COUNT), rate=or_null(_RATE)
 )
 _QUEUE_COUNTS = record(
     " ".join(("name", *STATES, "retrying", "cancelled", "paused", "limit")),
     name=text(),
-    **_STATUS_COUNTS,
+    **dict.fromkeys(STATES, COUNT),
     retrying=integer(U64_MAX, "Of the scheduled: those that have failed before."),
     cancelled=integer(U64_MAX, "Of the dead: those that were cancelled."),
     paused={"type": "boolean"},
     limit=or_null(_LIMIT),
 )
-_CRON = record(
-    "group name schedule timezone paused next_at last_fired_at",
+_CRON = complete(
     group=text(),
     name=text(),
     schedule=text(),
     timezone=or_null(text()),
     paused={"type": "boolean"},
-    next_at=or_null(integer(U64_MAX)),
-    last_fired_at=or_null(integer(U64_MAX)),
+    next_at=or_null(COUNT),
+    last_fired_at=or_null(COUNT),
 )
 _CODE = text("Stable: programs match on it, not on the sentence.", pattern="^[a-z_]+$")
-_DECIDED = record("id status job", id=text(), status=text(enum=["scheduled", "dead"]), job=ref("Job"))
+_DECIDED = complete(id=text(), status=text(enum=["scheduled", "dead"]), job=ref("Job"))
 _REPORTED = record(
     "id state",
     id=text(),
     state=text(enum=["scheduled", "retrying", "ready", "completed", "dead", "cancelled"]),
-    ready_at=integer(U64_MAX),
+    ready_at=COUNT,
 )
-_NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_CODE)
+_NOT_DECIDED = complete(id=or_null(text()), error=text(), code=_CODE)
 
 
 def generated(

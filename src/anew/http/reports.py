@@ -174,8 +174,6 @@ class ReportRoutes:
     def reports(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Settle attempts of whatever end, each decided by itself and named by the instant of its take."""
         written = written_in(request)
-        if written is None:
-            return
         work = reading_list(request.body, written, "reports", self._max_bulk, partial(self._reading, written))
 
         def then(reports: list[_Read]) -> None:
@@ -231,8 +229,6 @@ class ReportRoutes:
     def progress(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store the progress of a running job."""
         body = body_as(request, ProgressReport)
-        if body is None:
-            return
         job_id = self._ids.write(self._key_of(params[0]))
         run_verb(self._submit, report_progress(job_id, body.percent, body.text), request, form, durable=False)
 

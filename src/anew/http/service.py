@@ -108,9 +108,8 @@ class ServiceRoutes:
         """Limit a queue's jobs, in place of the limit that it had."""
         check_name(params[0], "queue")
         body = body_as(request, NewLimit)
-        if body is not None:
-            throttle = Throttle(concurrency=body.concurrency, rate=rate_of(body.rate))
-            self._set_limit(request, form, params[0], throttle)
+        throttle = Throttle(concurrency=body.concurrency, rate=rate_of(body.rate))
+        self._set_limit(request, form, params[0], throttle)
 
     def unlimit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove a queue's limit."""

@@ -117,8 +117,6 @@ class SettleRoutes:
     def successes(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Complete many jobs; those not in flight are listed, the others are completed all the same."""
         written = written_in(request)
-        if written is None:
-            return
         ids = _ids_of(request.body, written, self._max_bulk)
         read = self._read
         keys = [read(text) for text in ids]
@@ -138,8 +136,6 @@ class SettleRoutes:
     def failure(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Report a failed attempt."""
         report = body_as(request, FailureReport)
-        if report is None:
-            return
 
         def then(job: Job) -> None:
             form.reply(request, 200, shown_job(self._ids, job, payload=False))
@@ -150,8 +146,6 @@ class SettleRoutes:
         """Report many failed attempts, each decided by itself."""
         self._check_unread()
         written = written_in(request)
-        if written is None:
-            return
 
         def then(reports: list[_Report]) -> None:
             self._decide(iter(reports), [], request, form)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from anew.http.openapi_schemas import (
+    COUNT,
     Schema,
+    complete,
     generated,
     integer,
     list_of,
@@ -14,7 +16,6 @@ from anew.http.openapi_schemas import (
     ref,
     text,
 )
-from anew.jobs.codec import U64_MAX
 from anew.topics.bodies import (
     BulkRedeliveryBody,
     ConversionBody,
@@ -50,7 +51,6 @@ _FLAG: Schema = {"type": "boolean"}
 _NUMBER: Schema = {"type": "number"}
 _TEXT = text()
 _ANY: Schema = {"type": "object"}
-_COUNT = integer(U64_MAX)
 _MODE = text(enum=["full", "once"])
 
 
@@ -146,9 +146,8 @@ _SUBSCRIPTION = {
     "delivery_policy": or_null(_ANY),
     "handshake": text(enum=["token", "cloudevents"]),
     "dead_letter_queue": or_null(_TEXT),
-    "health": record(
-        "failures failing_since breaker spared_until",
-        failures=_COUNT,
+    "health": complete(
+        failures=COUNT,
         failing_since=or_null(_WRITTEN),
         breaker=text(enum=["closed", "open", "half_open"]),
         spared_until=or_null(_WRITTEN),
@@ -166,13 +165,13 @@ _DELIVERY = {
     "status": text(enum=list(STATUSES)),
     "deferred_by": or_null(text(enum=["breaker", "throttle"])),
     "trigger": _TEXT,
-    "attempts": _COUNT,
+    "attempts": COUNT,
     "next_attempt_at": or_null(_WRITTEN),
     "deadline_at": or_null(_WRITTEN),
     "dead_reason": or_null(_TEXT),
     "last_attempt": or_null(ref("Attempt")),
 }
-_ATTEMPT = {"id": _id("att", "-[0-9]+"), "delivery_id": _id("dlv"), "number": _COUNT, "started_at": _WRITTEN}
+_ATTEMPT = {"id": _id("att", "-[0-9]+"), "delivery_id": _id("dlv"), "number": COUNT, "started_at": _WRITTEN}
 _MESSAGE = {
     "id": _id("msg"),
     "topic": _TEXT,
@@ -183,7 +182,7 @@ _MESSAGE = {
     "due_at": _WRITTEN,
     "expires_at": or_null(_WRITTEN),
     "expanding": _FLAG,
-    "deliveries": {"type": "object", "additionalProperties": _COUNT},
+    "deliveries": {"type": "object", "additionalProperties": COUNT},
 }
 _PROBLEM = {
     "type": text(const="about:blank"),
@@ -192,7 +191,7 @@ _PROBLEM = {
     "code": text("Stable: programs match on it.", pattern="^[a-z_]+$"),
     "detail": _TEXT,
     "error": text("The same as detail."),
-    "errors": list_of(record("pointer detail", pointer=text("A JSON pointer."), detail=_TEXT)),
+    "errors": list_of(complete(pointer=text("A JSON pointer."), detail=_TEXT)),
 }
 
 
@@ -204,15 +203,13 @@ def topic_schemas() -> dict[str, Schema]:
         "DeliveryPolicy": _closed(
             "retry throttle request health", "Blocks of a delivery policy; durations in seconds."
         ),
-        "EffectivePolicy": record(
-            "retry throttle request health", retry=_ANY, throttle=_ANY, request=_ANY, health=_ANY
-        ),
+        "EffectivePolicy": complete(retry=_ANY, throttle=_ANY, request=_ANY, health=_ANY),
         "Topic": record(
             "name delivery_policy lock_delivery_policy retention excerpts created_at changed_at",
             name=_TOPIC,
             delivery_policy=or_null(_ANY),
             lock_delivery_policy=_FLAG,
-            retention=or_null(_COUNT),
+            retention=or_null(COUNT),
             excerpts=_FLAG,
             **_HELD,
             **_STAMPS,
@@ -223,23 +220,20 @@ def topic_schemas() -> dict[str, Schema]:
         "SubscriptionPage": _page("subscriptions", "Subscription"),
         "Secret": record("secret", **_SECRET),
         "Resent": record(""),
-        "Confirmed": record(
-            "confirmed subscription_id topic", confirmed=_FLAG, subscription_id=_id("sub"), topic=_TEXT
-        ),
+        "Confirmed": complete(confirmed=_FLAG, subscription_id=_id("sub"), topic=_TEXT),
         "Published": record(
-            "ids", ids=list_of(_id("msg")), deliveries=_COUNT, expanding=_FLAG, repeated=_FLAG
+            "ids", ids=list_of(_id("msg")), deliveries=COUNT, expanding=_FLAG, repeated=_FLAG
         ),
-        "Message": record(" ".join(_MESSAGE), **_MESSAGE),  # type: ignore[arg-type]
-        "Delivery": record(" ".join(_DELIVERY), **_DELIVERY),
+        "Message": complete(**_MESSAGE),  # type: ignore[arg-type]
+        "Delivery": complete(**_DELIVERY),
         "DeliveryPage": _page("deliveries", "Delivery"),
         "Attempt": record(f"{' '.join(_ATTEMPT)} outcome", **_ATTEMPT, outcome=_TEXT),
         "AttemptPage": _page("attempts", "Attempt"),
-        "TaskBegun": record("task_id", task_id=_id("tsk")),
-        "Task": record(
-            "id status done include mode",
+        "TaskBegun": complete(task_id=_id("tsk")),
+        "Task": complete(
             id=_id("tsk"),
             status=_TEXT,
-            done=_COUNT,
+            done=COUNT,
             include=or_null(text(enum=["failed", "missed", "all"])),
             mode=_MODE,
         ),
@@ -247,11 +241,11 @@ def topic_schemas() -> dict[str, Schema]:
             "delays total attempts policy",
             delays=list_of(_NUMBER),
             total=_NUMBER,
-            attempts=_COUNT,
+            attempts=COUNT,
             policy=ref("EffectivePolicy"),
             lab=_LAB,
         ),
-        "ConvertedPolicy": record("policy warnings lock", policy=_ANY, warnings=list_of(_TEXT), lock=_FLAG),
+        "ConvertedPolicy": complete(policy=_ANY, warnings=list_of(_TEXT), lock=_FLAG),
         "Problem": record("type title status code detail error", **_PROBLEM),
     }
 
