@@ -7,7 +7,6 @@ import http.client
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from types import TracebackType
 from typing import TypeVar
 
 from anew.client.async_transport import Answer, AsyncTransport, Connection
@@ -194,9 +193,7 @@ class AsyncTakeStream:
         await self._open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close it."""
         await self.close()
 

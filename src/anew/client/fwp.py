@@ -7,7 +7,6 @@ import re
 import socket
 import ssl
 from hashlib import sha256
-from types import TracebackType
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -58,9 +57,7 @@ class FwpClient:
     def __enter__(self) -> FwpClient:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

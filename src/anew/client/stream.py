@@ -7,7 +7,6 @@ import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Final
 
 from anew.client.transport import LONGEST_ANSWER
@@ -85,9 +84,7 @@ class TakeStream:
         """Give the stream itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import accumulate
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from anew.engine.reads import Counts
-from anew.engine.stats import MOST_ATTEMPTS, Histogram
+from anew.engine.stats import MOST_ATTEMPTS
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
-from anew.http.topic_metrics import topic_metrics
+from anew.http.topic_metrics import histogram, topic_metrics
 from anew.jobs.labels import labelled
 from anew.net.seam import Request
 from anew.store.topics import TopicFigures
@@ -77,8 +76,12 @@ class Scrape(Collector):
         for attempt, n in enumerate(stats.retries[1:], start=1):
             retries.add_metric((str(attempt) if attempt < MOST_ATTEMPTS else f"{attempt}+",), n)
         yield retries
-        yield _histogram("anew_batch_operations", "Operations in one batch.", stats.batch_size, 1)
-        yield _histogram("anew_commit_seconds", "Time of one commit with its sync.", stats.commit_ms, 1_000)
+        for name, text, counted, divisor in (
+            ("anew_batch_operations", "Operations in one batch.", stats.batch_size, 1),
+            ("anew_commit_seconds", "Time of one commit with its sync.", stats.commit_ms, 1_000),
+        ):
+            bounds = [bound / divisor for bound in counted.bounds]
+            yield histogram(name, text, bounds, counted.buckets, counted.total / divisor)
 
     def _edge(self) -> Iterator[Metric]:
         context = self._context
@@ -99,13 +102,6 @@ class Scrape(Collector):
             ("uptime_seconds", "Time since the start.", time.monotonic() - context.started_at),
         ):
             yield GaugeMetricFamily(f"anew_{name}", text, value)
-
-
-def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Metric:
-    """Give a histogram; Prometheus wants each bucket to count all below it too."""
-    bounds = [*(str(bound / divisor) for bound in histogram.bounds), "+Inf"]
-    buckets = list(zip(bounds, accumulate(histogram.buckets), strict=True))
-    return HistogramMetricFamily(name, text, buckets, histogram.total / divisor)
 
 
 class MetricsRoutes:

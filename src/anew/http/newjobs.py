@@ -111,14 +111,9 @@ class _BulkReader:
         """Read an array of jobs; `first` is the place of the first one."""
         if self._form is JSON:
             try:
-                jobs = _many.decode(piece)
-            except msgspec.ValidationError:
-                pass
-            else:
-                try:
-                    return (yield from self._checked(piece, jobs))
-                except InvalidInput:
-                    pass  # one by one, so that the error names its place
+                return (yield from self._checked(piece, _many.decode(piece)))
+            except (msgspec.ValidationError, InvalidInput):
+                pass  # one by one, so that the error names its place
         return (yield from self._read_singly(piece, first))
 
     def read_short(self, body: bytes, most: int) -> Work[list[NewJob] | None]:

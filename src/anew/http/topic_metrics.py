@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -51,7 +51,9 @@ def topic_metrics(figures: TopicFigures, counts: Counts, now: int) -> Iterator[M
     for name, (family, text, labels) in _COUNTERS.items():
         yield _counter(family, text, labels, by_name.get(name, {}))
     for name, (family, text, bounds) in _HISTOGRAMS.items():
-        yield _histogram(family, text, bounds, by_name.get(name, {}))
+        values = by_name.get(name, {})
+        counted = [values.get(str(place), 0) for place in range(len(bounds) + 1)]
+        yield histogram(family, text, bounds, counted, values.get(SUM, 0) / 1_000)
     yield from _gauges(figures, counts.get(OWN_QUEUE, {}), now)
 
 
@@ -106,7 +108,7 @@ def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[str, i
     return family
 
 
-def _histogram(name: str, text: str, bounds: Sequence[float], values: Mapping[str, int]) -> Metric:
-    counted = accumulate(values.get(str(place), 0) for place in range(len(bounds) + 1))
-    buckets = list(zip([*map(str, bounds), "+Inf"], counted, strict=True))
-    return HistogramMetricFamily(name, text, buckets, values.get(SUM, 0) / 1_000)
+def histogram(name: str, text: str, bounds: Iterable[float], counts: Iterable[int], total: float) -> Metric:
+    """Give a histogram; Prometheus wants each bucket to count all below it too."""
+    buckets = list(zip([*map(str, bounds), "+Inf"], accumulate(counts), strict=True))
+    return HistogramMetricFamily(name, text, buckets, total)
