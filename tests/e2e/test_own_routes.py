@@ -456,7 +456,8 @@ def test_a_groups_cron_entries_are_replaced(fresh: Callable[..., Client]) -> Non
 
 def test_a_limit_needs_a_bound(fresh: Callable[..., Client]) -> None:
     client = fresh()
-    assert client.put("/v1/queues/q/limit", {}).status == 400
+    nothing = client.put("/v1/queues/q/limit", {})
+    assert (nothing.status, nothing.error) == (400, "limit: expected a concurrency, a rate, or both")
     assert client.put("/v1/queues/q/limit", {"rate": {"count": 0, "per_ms": 5}}).status == 400
     limited = client.put("/v1/queues/q/limit", {"concurrency": 1})
     assert limited.data["limit"]["concurrency"] == 1

@@ -140,10 +140,7 @@ def _string_end(text: bytes, at: int) -> Work[int]:
     at += 1
     while True:
         window = text[at : at + WINDOW]
-        escape_is_cut = (
-            len(window) - len(window.rstrip(b"\\"))
-        ) % 2 == 1  # no window begins within an escape
-        if escape_is_cut:
+        if (len(window) - len(window.rstrip(b"\\"))) % 2:  # no window ends within an escape
             window = text[at : at + len(window) + 1]
         quote = _masked(window).find(b'"')
         if quote >= 0:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from anew.engine import Call, verbs
 from anew.engine.reads import Counts, Overview
 from anew.engine.throttles import limit_queue
-from anew.errors import AnewError, Unavailable
+from anew.errors import AnewError, InvalidInput, Unavailable
 from anew.http.api import Context
 from anew.http.bodies import body_as
 from anew.http.formats import JSON, SUPPORTED, Format
@@ -108,6 +108,8 @@ class ServiceRoutes:
         """Limit a queue's jobs, in place of the limit that it had."""
         check_name(params[0], "queue")
         body = body_as(request, NewLimit)
+        if body.concurrency is None and body.rate is None:
+            raise InvalidInput("limit: expected a concurrency, a rate, or both", field="limit")
         throttle = Throttle(concurrency=body.concurrency, rate=rate_of(body.rate))
         self._set_limit(request, form, params[0], throttle)
 
