@@ -157,8 +157,15 @@ def _checking_text(body: bytes) -> Work[None]:
 
 
 def members_of(piece: bytes | msgspec.Raw, form: Format) -> list[msgspec.Raw]:
-    """Give the members of a piece, each as it stands there."""
-    return (_json_members if form is JSON else _packed_members).decode(piece)
+    """Give the members of a piece, each as it stands there.
+
+    Raises:
+        MalformedRequest: It nests too deeply, at a level that the look at the whole body let through: the stack is deeper here.
+    """
+    try:
+        return (_json_members if form is JSON else _packed_members).decode(piece)
+    except Unreadable as error:
+        raise malformed(error, form) from None
 
 
 def check_count(name: str, count: int, most: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from anew.errors import MalformedRequest
 from anew.http.bodies import decode
 from anew.http.formats import JSON, MSGPACK, Format
+from anew.http.long_lists import members_of
 
 from .memory import held_to
 
@@ -113,3 +114,11 @@ def test_of_a_long_text_that_does_not_fit_only_the_beginning_is_written_out() ->
     body = b'{"message":"m","retry_at":"%b"}' % ("é" * (2 << 20)).encode()
     with held_to(3 * len(body)), pytest.raises(MalformedRequest, match="retry_at: expected int"):
         decode(body, JSON, Report)
+
+
+@pytest.mark.parametrize(
+    ("form", "piece"), [(JSON, b"[" * 2_000 + b"]" * 2_000), (MSGPACK, b"\x91" * 2_000 + b"\x90")]
+)
+def test_members_that_nest_too_deeply_are_refused(form: Format, piece: bytes) -> None:
+    with pytest.raises(MalformedRequest, match="nested too deeply"):
+        members_of(piece, form)
