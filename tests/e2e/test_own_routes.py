@@ -373,6 +373,18 @@ def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> 
     assert client.get("/v1/queues").data["queues"][0]["ready"] == 2
 
 
+@pytest.mark.parametrize("instant", [2**63 - 1, 2**63, 2**64 - 1])
+def test_ties_may_end_at_the_last_instants_that_there_are(client: Client, queue: str, instant: int) -> None:
+    """As `ready_at` may: an instant of the API has up to 64 bits, and the last one that is kept has 63."""
+    unique = {"digest": f"{instant:032x}", "scope": "started", "ends_at": instant}
+    ties = {"unique": unique, "expires_at": instant}
+    body = {"jobs": [{"type": "t", "queue": queue, "payload": 1, "ties": ties}]}
+    (job,) = client.post("/v1/jobs/bulk", body).data["jobs"]
+    shown = client.get(f"/jobs/{job['id']}").data["ties"]
+    assert (shown["expires_at"], shown["unique"]["until"]) == (2**63 - 1, 2**63 - 1)
+    assert client.post("/v1/jobs/bulk", body).data["jobs"][0]["duplicate"] is True
+
+
 def test_a_duplicate_is_answered_with_the_job_that_is_there(fresh: Callable[..., Client]) -> None:
     client = fresh()
 

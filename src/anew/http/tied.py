@@ -15,7 +15,7 @@ from anew.http.newjobs import placed, reading_one
 from anew.http.service import NewRate, rate_of
 from anew.jobs import IdText, NewJob
 from anew.jobs.carried import MOST_BYTES, size_of, write_carried
-from anew.jobs.codec import At, JobHooks, LimitKey, PushedJob, UniqueKey
+from anew.jobs.codec import LAST_INSTANT, At, JobHooks, LimitKey, PushedJob, UniqueKey
 from anew.jobs.unique import TIMED
 from anew.net.chunks import Work
 
@@ -122,17 +122,23 @@ def _meta(carried: Mapping[str, str]) -> bytes:
 
 
 def _hooks(ids: IdText, ties: NewTies) -> JobHooks:
-    check_u64(ties.expires_at, "ties.expires_at")
     unique = None
     if ties.unique is not None:
-        check_u64(ties.unique.ends_at, "ties.unique.ends_at")
-        if (ties.unique.scope in TIMED) != (ties.unique.ends_at is not None):
+        ends_at = _instant(ties.unique.ends_at, "ties.unique.ends_at")
+        if (ties.unique.scope in TIMED) != (ends_at is not None):
             expected = f"expected with the scopes {' and '.join(sorted(TIMED))}, and with no other"
             raise InvalidJob(f"ties.unique.ends_at: {expected}", field="ties.unique.ends_at")
-        unique = UniqueKey(bytes.fromhex(ties.unique.digest), ties.unique.scope, ties.unique.ends_at)
+        unique = UniqueKey(bytes.fromhex(ties.unique.digest), ties.unique.scope, ends_at)
     batch = None if ties.batch is None else batch_key(ids, ties.batch)
     limit = None if ties.limit is None else _limit(ties.limit)
-    return JobHooks(unique=unique, expires_at=ties.expires_at, batch=batch, limit=limit)
+    expires_at = _instant(ties.expires_at, "ties.expires_at")
+    return JobHooks(unique=unique, expires_at=expires_at, batch=batch, limit=limit)
+
+
+def _instant(value: int | None, field: str) -> int | None:
+    """Give an instant of up to 64 bits as the store can hold it: the last one has 63."""
+    check_u64(value, field)
+    return None if value is None else min(value, LAST_INSTANT)
 
 
 def _limit(limit: NewKeyLimit) -> LimitKey:
