@@ -150,11 +150,10 @@ class EnqueueRoutes:
     def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
         listed: list[StoredJob] = []
         for at, (key, job) in enumerate(zip(entered.keys, jobs, strict=True)):
-            there = self._reads.job(key) if at in entered.existing else None
-            if there is None:
-                listed.append(stored_job(self.ids, key, job, entered.now))
-            else:
-                listed.append(duplicated_job(self.ids, there))
+            is_duplicate = at in entered.existing
+            there = self._reads.job(key) if is_duplicate else None  # None: its key is held beyond its removal
+            fresh = stored_job(self.ids, key, job, entered.now, duplicate=is_duplicate)
+            listed.append(fresh if there is None else duplicated_job(self.ids, there))
             if not len(listed) % _ANSWERS:
                 yield
         return listed

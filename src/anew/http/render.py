@@ -264,7 +264,7 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     return UNSET if shown == ShownTies() else shown
 
 
-def stored_job(ids: IdText, key: int, job: NewJob, now: int) -> StoredJob:
+def stored_job(ids: IdText, key: int, job: NewJob, now: int, *, duplicate: bool = False) -> StoredJob:
     """Give a new job, stored at `now` (epoch ms), as the answer to its enqueue shows it."""
     policy = _encode(job.backoff) if job.backoff is not None else job.policy
     return StoredJob(
@@ -278,7 +278,7 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int) -> StoredJob:
         retry_limit=_set(job.retry_limit),
         **shown_policy(None if isinstance(policy, UnsetType) else bytes(policy)),
         retention=UNSET if job.retention is None else job.retention,
-        duplicate=False,
+        duplicate=duplicate,
         folded=False,
     )
 

@@ -101,22 +101,26 @@ def test_a_bulk_of_many_small_jobs_is_read_in_chunks(body: bytes, content_type: 
     assert request.answer.status == 503
 
 
-class ForgetfulCommit:
-    """Knows a batch when it is asked about it, and has forgotten it when the jobs come."""
+class Commit:
+    """Knows each batch when it is asked about it, and says of a new job what it is told to."""
+
+    def __init__(self, key: int, entry: Entry) -> None:
+        self.entered = Enqueued([key], 0, {0: entry})
 
     def submit(self, op: Call) -> None:
         op.done(None)
 
     def submit_new(self, op: Enqueue) -> None:
-        op.done(Enqueued([-1], 0, {0: Entry.NO_BATCH}))
+        op.done(self.entered)
 
 
-def test_a_job_whose_batch_goes_at_the_last_moment_is_not_said_to_be_stored() -> None:
+def ask_tied(commit: Commit) -> Answer:
+    """Enqueue a job of a batch; no job can be read any more."""
     ids = IdText(TAG)
     context: Any = SimpleNamespace(
-        commit=ForgetfulCommit(),
+        commit=commit,
         engine=SimpleNamespace(ids=ids),
-        reads=None,
+        reads=SimpleNamespace(job=lambda key: None),
         counters=WireCounters(),
         settings=ApiSettings(),
         chunks=Chunks(),
@@ -125,4 +129,14 @@ def test_a_job_whose_batch_goes_at_the_last_moment_is_not_said_to_be_stored() ->
     body = {"jobs": [{"type": "t", "queue": "q", "payload": 1, "ties": ties}]}
     request = Asked("POST", "/v1/jobs/bulk", json.dumps(body).encode())
     EnqueueRoutes(context).many_tied(request, JSON, ())
-    assert (request.answer.status, request.answer.data["error"]) == (404, "no such batch")
+    return request.answer
+
+
+def test_a_job_whose_batch_goes_at_the_last_moment_is_not_said_to_be_stored() -> None:
+    answer = ask_tied(Commit(-1, Entry.NO_BATCH))
+    assert (answer.status, answer.data["error"]) == (404, "no such batch")
+
+
+def test_a_duplicate_of_a_job_that_is_gone_is_one_all_the_same() -> None:
+    (job,) = ask_tied(Commit(7, Entry.DUPLICATE)).data["jobs"]
+    assert (job["id"], job["duplicate"]) == (f"{TAG}{7:016x}", True)
