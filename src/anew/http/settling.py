@@ -223,9 +223,8 @@ def failed(report: FailureReport) -> Failed:
     )
 
 
-def _reading(form: Format, piece: bytes, first: int) -> Work[list[_Report]]:
+def _reading(form: Format, piece: bytes, _: int) -> Work[list[_Report]]:
     """Read some reports of a list; one that does not fit is refused by itself."""
-    del first
     decoder = _reports_decoder if form is JSON else _packed_reports_decoder
     try:
         return [_judged(report) for report in decoder.decode(piece)]
