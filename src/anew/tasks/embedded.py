@@ -12,9 +12,11 @@ from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
 from anew.engine.batch import Batch
 from anew.engine.breakers import all_breakers, close_breaker
 from anew.engine.crontab import NewCron, list_crons, replace_group
-from anew.engine.groups import commit_batch, new_batch
+from anew.engine.groups import NO_BATCH, commit_batch, new_batch
+from anew.engine.hooks import Entry
 from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
+from anew.errors import NotFound
 from anew.jobs import ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
 from anew.jobs.breaker import BreakerRow
@@ -63,6 +65,8 @@ class EmbeddedBackend:
         existing, write = entered.existing, self._ids.write
         if not existing:
             return [Placed(write(key), True) for key in entered.keys]
+        if Entry.NO_BATCH in existing.values():
+            raise NotFound(NO_BATCH)
         return [Placed(write(key), at not in existing) for at, key in enumerate(entered.keys)]
 
     def find(self, job_id: str) -> JobInfo | None:

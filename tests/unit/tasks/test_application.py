@@ -794,6 +794,15 @@ def test_a_batchs_callback_asks_what_has_become_of_its_jobs(app: Anew) -> None:
     assert sorted(told, key=str) == [("complete", 4, 3, 1, 0), ("member", 4, 2, 1, 1), None]
 
 
+def test_a_job_of_a_batch_that_is_not_there_is_refused(app: Anew) -> None:
+    task = app.task(name="t")(lambda: None)
+    with Anew(":memory:") as other, other.batch(on_success=other.task(name="c")(print).call()) as batch:
+        pass
+    with pytest.raises(NotFound, match="no such batch"):
+        task.using(batch=batch).enqueue()
+    assert not any(app.counts().values())
+
+
 def test_arguments_may_have_the_names_of_our_own_parameters(app: Anew) -> None:
     seen: list[dict[str, int]] = []
     task = app.task(name="t")(lambda **given: seen.append(given))
