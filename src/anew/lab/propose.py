@@ -55,14 +55,13 @@ def propose(wish: Wish) -> list[Proposal]:
     """Propose policies: one with few calls, one that is soon done when the service is back.
 
     Returns:
-        One or two, each with every job alive at the end of the outage.
+        Two, or one that does both; every job is alive at the end of the outage.
 
     Raises:
         InvalidInput: A number is out of bounds, or no policy of this kind outlives so long an outage from so short a wait on.
     """
     _check(wish)
-    few = fit(None, wish.first_ms, like="even", outlive_ms=wish.outlive_ms).policy
-    found = [_proposal(wish, "few calls", few)]
+    found = [_proposal(wish, "few calls", _few_calls(wish))]
     soon = _soon_done(wish)
     if soon is not None and soon.policy != found[0].policy:
         found.append(soon)
@@ -77,6 +76,17 @@ def _check(wish: Wish) -> None:
     if wish.first_ms * 2 > wish.outlive_ms:
         first, outage = format_duration(wish.first_ms), format_duration(wish.outlive_ms)
         raise refused("outlive", outage, f"an outage of twice the first wait ({first}) at least")
+
+
+def _few_calls(wish: Wish) -> Policy:
+    """Give the policy with the fewest retries: of the kind of even, or with waits that grow to about a quarter of the outage."""
+    slow = fit(None, wish.first_ms, like="even", outlive_ms=wish.outlive_ms).policy
+    cap_ms = max((s * SECOND_MS for s in _WAITS if s * SECOND_MS <= wish.outlive_ms / 4), default=0)
+    try:
+        fast = fit(None, wish.first_ms, like="exponential", outlive_ms=wish.outlive_ms, cap_ms=cap_ms).policy
+    except InvalidInput:  # the first wait is above such a cap
+        return slow
+    return min(slow, fast, key=lambda policy: policy.retries or 0)
 
 
 def _soon_done(wish: Wish) -> Proposal | None:

@@ -16,8 +16,8 @@ pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
     "wish",
     [
         Wish(outlive_ms=3 * DAY_MS, jobs=10_000, calls=50),
-        Wish(outlive_ms=HOUR_MS, jobs=50_000, calls=100, first_ms=5 * SECOND_MS),
-        Wish(outlive_ms=5 * MINUTE_MS, jobs=100, first_ms=SECOND_MS),
+        Wish(outlive_ms=HOUR_MS, jobs=50_000, calls=200, first_ms=5 * SECOND_MS),
+        Wish(outlive_ms=10 * MINUTE_MS, jobs=100, first_ms=SECOND_MS),
     ],
 )
 def test_every_job_outlives_the_outage_and_no_more_calls_come_than_may(wish: Wish) -> None:
@@ -36,6 +36,33 @@ def test_every_job_outlives_the_outage_and_no_more_calls_come_than_may(wish: Wis
     assert few.outcome.success_ms is not None
     assert soon.outcome.success_ms is not None
     assert soon.outcome.success_ms.max < few.outcome.success_ms.max
+    assert few.policy.retries is not None
+    assert soon.policy.retries is not None
+    assert few.policy.retries < soon.policy.retries
+    assert few.outcome.herd_calls < soon.outcome.herd_calls
+
+
+@pytest.mark.parametrize(
+    ("wish", "cap_ms"),
+    [
+        # Spread over less than 625 s, a quarter more than 50,000 / 100, too many come; above are 15 min, a quarter of the hour.
+        (Wish(outlive_ms=HOUR_MS, jobs=50_000, calls=100, first_ms=5 * SECOND_MS), 15 * MINUTE_MS),
+        (Wish(outlive_ms=5 * MINUTE_MS, jobs=100, first_ms=SECOND_MS), MINUTE_MS),
+        # A first wait of 10 s leaves no room for a longest one of a quarter.
+        (Wish(outlive_ms=40 * SECOND_MS, jobs=100), None),
+    ],
+)
+def test_where_one_policy_has_the_fewest_calls_and_is_soonest_done_it_stands_alone(
+    wish: Wish, cap_ms: int | None
+) -> None:
+    (only,) = propose(wish)
+    found = last_retry(only.policy)
+    assert found is not None
+    assert found.earliest_ms >= wish.outlive_ms
+    assert only.outcome.succeeded == wish.jobs
+    assert only.fits
+    assert only.policy.nominal(1) == wish.first_ms
+    assert only.policy.cap_ms == cap_ms
 
 
 def test_where_too_many_jobs_meet_too_narrow_a_service_it_is_said() -> None:
