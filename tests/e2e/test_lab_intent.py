@@ -9,7 +9,7 @@ def test_a_wish_is_answered_and_stays_while_a_policy_is_changed(lab: LabPage) ->
     page = lab.page
     page.get_by_label("outlive an outage of").fill("1h")
     page.get_by_label("jobs failing together").fill("2,000")
-    page.get_by_label("calls a second, at most").fill("20")
+    page.get_by_label("calls a second afterwards").fill("20")
     page.get_by_label("what you have today").fill("aws_full")
     with page.expect_navigation():
         page.get_by_role("button", name="Propose policies").click()

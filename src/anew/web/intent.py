@@ -20,8 +20,8 @@ FIRST_LETTER: Final = "want."
 FIELDS: Final[dict[str, tuple[Kind, int | None, str, str]]] = {
     "outlive": (Duration(maximum_ms=CEILING_MS), 3 * 86_400_000, "outlive an outage of", "so that no job is dead when it ends"),
     "jobs": (Integer(1, MOST_JOBS), 10_000, "jobs failing together", "as many as are under way when it begins"),
-    "calls": (Integer(1, 1_000_000, optional=True), 50, "calls a second, at most", "when the service is back; empty: any number"),
-    "first": (Duration(), 10_000, "first retry within", "about; later ones wait longer"),
+    "calls": (Integer(1, 1_000_000, optional=True), 50, "calls a second afterwards", "at most, once it is back; empty: any number"),
+    "first": (Duration(), 10_000, "first wait, about", "jitter makes it shorter or longer; later ones are longer"),
 }  # fmt: skip
 """Kind, what stands there at first, label and hint."""
 
