@@ -52,6 +52,12 @@ def test_columns_rise_from_the_beginning_to_the_end(last: int, log: bool) -> Non
     assert -(-last // 3_000) in edges
 
 
+def test_the_time_before_the_first_call_has_columns_of_its_own() -> None:
+    """First calls come at 250 s, and up to there the axis is even: a single column of 250 s was full from 0 on."""
+    edges = loads.edges(250_000, 4_499_999, log=True)
+    assert [edge for edge in edges if edge <= 250] == [5 * place for place in range(51)]
+
+
 TWENTY: list[tuple[Any, dict[str, Any]]] = [
     ("even", {}),
     ("sidekiq", {}),

@@ -91,7 +91,11 @@ def edges(
     begin, end = from_ms // SECOND_MS, last_ms // SECOND_MS + 1
     if log:
         first = min(max(first_ms / SECOND_MS, 1.0), end)
-        marks = {0, *(round(first * (end / first) ** (place / (COLUMNS - 1))) for place in range(COLUMNS))}
+        # As a single column the even part would be full from 0 on, before any call comes.
+        even = min(int(first), COLUMNS // 4)
+        powers = COLUMNS - even
+        marks = {round(first * (end / first) ** (place / powers)) for place in range(powers + 1)}
+        marks |= {*range(0, int(first), -(-int(first) // even))}
     else:
         step = -(-(end - begin) // COLUMNS)
         marks = {*range(begin, end + step, step)}  # the last one is as wide as the others
