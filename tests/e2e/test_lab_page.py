@@ -153,6 +153,24 @@ def test_what_does_not_fit_is_told_beside_its_field(lab: LabPage) -> None:
     assert lab.data()["curves"][1]["nominal"][0] == 20_000
 
 
+def test_a_policy_without_the_one_retry_says_so_in_the_place_of_its_waits(
+    tabs: Callable[..., LabPage],
+) -> None:
+    lab = tabs().open("?a=even&a.limit=7&b=even&retry=10")
+    panels = lab.page.locator("#plots-waits .facet")
+    assert [panels.nth(place).locator("canvas").count() for place in (0, 1)] == [0, 1]
+    assert "its last retry is 7" in panels.nth(0).inner_text()
+    lab.set(box("retry"), "7")
+    assert panels.locator("canvas").count() == 2
+    lab.set(box("retry"), "8")
+    assert panels.locator("canvas").count() == 1
+
+
+def test_where_nothing_fits_no_picture_says_that_there_is_no_retry(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs().open("?a=even&jobs=none")
+    assert lab.page.locator("#plots-load").inner_text() == ""
+
+
 def test_wrong_json_is_marked_and_the_keyboard_keeps_its_place(tabs: Callable[..., LabPage]) -> None:
     lab = tabs().open("?a=json")
     text = lab.page.locator(box("a.json"))

@@ -66,7 +66,7 @@ export function drawLoad(data) {
     ...line, line: line.peaks.map((peak, place) => (peak > 1 ? peak : line.means[place])),
   }));
   const y = yScale(data.log, [...drawn.flatMap((line) => [line.line, line.means]), ...(capacity ? [[capacity]] : [])]);
-  const rooms = openRooms("load", data, drawn, "There is no retry, and so no call.");
+  const rooms = openRooms("load", data, drawn, data.curves.length ? "There is no retry, and so no call." : "");
   drawn.forEach((line, place) => draw(`load-${line.key}`, rooms[place], data, {
     steps: true, capacity, outage, sync: "load",
     series: [
@@ -146,16 +146,22 @@ function written(ctx, text, x, y) {
 /** Draws how one retry's waits are spread. */
 export function drawWaits(data) {
   const { edges, lines, log } = data.waits;
-  const named = lines.map((line) => ({ ...line, label: data.curves.find((one) => one.key === line.key)?.label ?? line.key }));
   const y = yScale(false, lines.map((line) => line.shares.map((share) => share * 100)));
-  const rooms = openRooms("waits", data, named);
-  named.forEach((line, place) => draw(`waits-${line.key}`, rooms[place], data, {
-    steps: true, sync: "waits",
-    series: [{}, filled(line, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
-    scales: { x: timeScale(log, edges, edges[1]), y },
-    axes: [durationAxis(`wait before retry ${data.retry}`, log, "x"), numberAxis("% of the jobs", false)],
-    read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
-  }));
+  const rooms = openRooms("waits", data, data.curves);
+  data.curves.forEach(({ key, label }, place) => {
+    const line = lines.find((one) => one.key === key);
+    if (line === undefined) {
+      rooms[place]?.replaceChildren(); // why it has no such wait stands beside its name
+      return;
+    }
+    draw(`waits-${key}`, rooms[place], data, {
+      steps: true, sync: "waits",
+      series: [{}, filled({ ...line, label }, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
+      scales: { x: timeScale(log, edges, edges[1]), y },
+      axes: [durationAxis(`wait before retry ${data.retry}`, log, "x"), numberAxis("% of the jobs", false)],
+      read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
+    });
+  });
 }
 
 /** Forgets all charts, so that the next drawing takes new colours. */
