@@ -79,6 +79,16 @@ def test_one_wait_has_its_range(tabs: Callable[..., LabPage]) -> None:
     assert lab.page.locator("#plots-curve canvas").evaluate(coloured) > 0.2
 
 
+def test_no_two_numbers_of_an_axis_read_the_same(lab: LabPage) -> None:
+    """Half a minute apart, and above an hour: 6,600, 6,630 and 6,660 s. Two units were enough where they differ."""
+    units = "document.querySelector('script[type=module]').src.replace('lab.js', 'units.js')"
+    call = "[durations([6600000, 6630000, 6660000]), durations([0, 6600000, 8430000])]"
+    assert lab.page.evaluate(f"import({units}).then(({{ durations }}) => {call})") == [
+        ["1 h 50 min", "1 h 50 min 30 s", "1 h 51 min"],
+        ["0", "1 h 50 min", "2 h 20 min"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("call", "least", "most"),
     [

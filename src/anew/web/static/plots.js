@@ -2,7 +2,7 @@
 
 import { drawKey, fullest, paint } from "./herds.js";
 import { colour, element, faint, font, replace, write } from "./look.js";
-import { duration, durationTicks, powerTicks, short } from "./units.js";
+import { duration, durations, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
 const shown = new Map();
@@ -76,7 +76,7 @@ export function drawLoad(data) {
     columns: [edges, ...[line.means, line.line, ...(line.served ? [line.served] : [])].map(closed)],
     scales: { x: timeScale(data.log, edges, data.span[0]), y },
     axes: [durationAxis("time since the first failure", data.log, "x"), numberAxis("calls a second", data.log)],
-    read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${rate(line, at, edges)}`,
+    read: (at) => `${durations(edges.slice(at, at + 2)).join(" to ")}: ${rate(line, at, edges)}`,
   }));
 }
 
@@ -159,7 +159,7 @@ export function drawWaits(data) {
       series: [{}, filled({ ...line, label }, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
       scales: { x: timeScale(log, edges, edges[1]), y },
       axes: [durationAxis(`wait before retry ${data.retry}`, log, "x"), numberAxis("% of the jobs", false)],
-      read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
+      read: (at) => `${durations(edges.slice(at, at + 2)).join(" to ")}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
     });
   });
 }
@@ -381,7 +381,7 @@ function durationAxis(name, log, key) {
       const room = plot.bbox[across ? "width" : "height"] / devicePixelRatio / apart;
       return ticksFrom(durationTicks, plot, key, low, high, log, room);
     },
-    values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
+    values: (plot, ticks) => durations(ticks), filter: (plot, ticks) => ticks,
   };
 }
 

@@ -21,6 +21,22 @@ export function duration(ms) {
   return whole >= S ? `${short(whole / S)} s` : `${short(ms)} ms`;
 }
 
+/** Writes durations so that no two of them read the same: in all their units, where the two largest do not do. */
+export function durations(values) {
+  const texts = values.map(duration);
+  return new Set(texts).size === texts.length ? texts : values.map(exact);
+}
+
+function exact(ms) {
+  let rest = Math.round(ms);
+  const parts = [[D, "d"], [H, "h"], [MIN, "min"], [S, "s"], [1, "ms"]].map(([unit, name]) => {
+    const count = Math.floor(rest / unit);
+    rest -= count * unit;
+    return count && `${count.toLocaleString("en")} ${name}`;
+  });
+  return parts.filter(Boolean).join(" ") || "0";
+}
+
 /** Writes a number with as many digits as matter. */
 export function short(value) {
   if (value === 0) return "0";
