@@ -213,8 +213,9 @@ def _plain(kind: Kind, text: str, field: str) -> Any:
 
 
 def for_a_box(error: AnewError) -> str:
-    """Say what is wrong in the words of a page, where nothing is an empty box and a duration has its unit."""
-    return str(error).replace(", or whole milliseconds", "").replace(", or null", ", or empty")
+    """Say what is wrong in the words of a page, where nothing is an empty box, a duration has its unit and no end is set."""
+    said = str(error).replace(", or whole milliseconds", "").replace(", or null", ", or empty")
+    return said.replace(", a lower base rate", "").replace(", or a horizon", "")
 
 
 def blame(controls: Iterable[Control], name: str, error: AnewError) -> bool:

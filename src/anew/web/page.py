@@ -111,8 +111,10 @@ def make(ask: Ask) -> Made:
 def _results(state: State, *, compute: bool) -> dict[str, Any]:
     """Give what the templates show beside the form."""
     herds = _herds(state) if compute else []
-    _end_slider(state, herds)
     played = _scenes(state, herds) if compute else []
+    if compute and not played and not scenes.is_plain(state.values):
+        herds = []  # figures of another scenario than the one that stands beside them
+    _end_slider(state, herds)
     data = _data(state, herds, played)
     outage, wish = state.values["outage"], state.intent.wish
     served = words.HOW_SERVED if any(one.served for one in played) else ""

@@ -398,3 +398,12 @@ def test_a_policy_that_is_too_much_work_is_named_and_the_others_keep_their_figur
     row = made.html.partition("Half are done")[2].partition("</tr>")[0]
     assert row.endswith("<td>–</td>")
     assert [one["key"] for one in made.data["load"]["lines"]] == ["a"]
+
+
+def test_a_scenario_that_is_too_much_work_for_all_shows_no_figures_of_another() -> None:
+    """The herd without outage and capacity stood below the words of the outage."""
+    made = page("a=constant&a.wait=1s&a.limit=&outage=10m&capacity=50&jobs=1000")
+    assert made.error("jobs").endswith("expected fewer jobs or retries, a shorter outage (policy A)")
+    assert made.data["herds"] == made.data["load"]["lines"] == []
+    assert "There is nothing to draw" in made.html
+    assert "Peak second" not in made.html
