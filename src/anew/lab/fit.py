@@ -314,8 +314,7 @@ def spread_of(earliest: int, latest: int) -> str:
     if earliest == latest:
         return f"the last retry comes {format_duration(latest)} after the first failure"
     return (
-        f"with its jitter the last retry comes {format_duration(earliest)} to {format_duration(latest)} after the "
-        "first failure"
+        f"with its jitter the last retry comes {units.format_range(earliest, latest)} after the first failure"
     )
 
 

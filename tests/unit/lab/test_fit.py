@@ -64,6 +64,12 @@ def test_sidekiqs_own_numbers_come_back() -> None:
     assert "the window is exactly the one asked for" in found.how
 
 
+def test_a_range_whose_ends_read_the_same_is_one_time() -> None:
+    """The last waits are 17/18 h, so all jobs make their last retry within an hour after 3 d."""
+    found = fit(None, 10 * SECOND_MS, like="exponential", outlive_ms=3 * DAY_MS, cap_ms=HOUR_MS)
+    assert "with its jitter the last retry comes 3 d after the first failure" in found.how
+
+
 def test_zizqs_own_numbers_come_back() -> None:
     # The first wait is 15 s + 1^4 s; 25 * 15 s and the fourth powers of 1 to 25, 2,153,645.
     window = (25 * 15 + 2_153_645) * SECOND_MS
