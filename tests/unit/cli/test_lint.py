@@ -149,6 +149,15 @@ def test_what_cannot_be_read_gives_two_and_hides_nothing(capsys: pytest.CaptureF
     assert spec.startswith("Error: policy: jiter: is no known field; expected one of: ")
 
 
+@pytest.mark.parametrize("policy", ["sidekiq8", "full_jitter", '{"curve": {"constant": "1s"}}'])
+def test_a_policy_in_the_place_of_a_file_is_sent_to_its_option(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = lint(capsys, policy)
+    assert code == 2
+    assert err.rstrip().endswith("; --policy takes a policy itself")
+
+
 def test_stdin_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"mail": "constant"}')))
     _, out, _ = lint(capsys, "-")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from anew.backoff import ALIASES, PRESETS
 from anew.cli.remote import given_text
 from anew.cli.values import read_policy
 from anew.errors import InvalidInput
@@ -44,7 +45,10 @@ def _read_file(file: str) -> Document:
     try:
         content = given_text("-" if file == "-" else f"@{file}", MAX_BYTES, expected="a TOML or JSON file")
     except InvalidInput as error:
-        problem = Problem(file=file, message=str(error).removeprefix(f"@{file}: "))
+        message = str(error).removeprefix(f"@{file}: ")
+        if file in PRESETS or file in ALIASES or file.startswith("{"):
+            message += "; --policy takes a policy itself"
+        problem = Problem(file=file, message=message)
         return Document(problems=(problem,))
     return read_document(content, file)
 
