@@ -119,7 +119,7 @@ def test_a_changed_preset_says_what_it_comes_to_and_hides_what_does_nothing(lab:
     assert "25 retries in 20.4 days" in unchanged
     lab.set(box("b.limit"), "2")
     # 15 s + 0 to 29 s, then 16 s + twice 0 to 29 s.
-    assert summary.inner_text() == "After sidekiq (up to 6.2.1), changed."
+    assert summary.inner_text() == "sidekiq (up to 6.2.1), changed."
     for jitter, shown in (("even", False), ("", True)):
         before = lab.drawn()
         page.locator(box("b.jitter")).select_option(jitter)

@@ -138,7 +138,7 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
     if card.policy is not None:
         _add_shared(card, card.policy, own)
     if card.changed:
-        card.summary = f"After {card.label[2:]}, changed."
+        card.summary = f"{card.label[2:]}, changed."
     if card.policy is not None:
         card.json = compact(card.policy)
     if card.policy is not None and "jitter" in card.form:

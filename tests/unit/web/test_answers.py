@@ -24,7 +24,7 @@ def test_a_preset_as_it_comes_has_its_own_summary(name: str) -> None:
 
 
 def test_a_changed_preset_says_so() -> None:
-    assert summary(page("a=sidekiq&a.limit=2")) == "After sidekiq (up to 6.2.1), changed."
+    assert summary(page("a=sidekiq&a.limit=2")) == "sidekiq (up to 6.2.1), changed."
 
 
 def test_what_surprises_about_a_preset_is_said_of_it_as_it_comes() -> None:
