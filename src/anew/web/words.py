@@ -35,7 +35,7 @@ def percent(share: float) -> str:
         if 99.5 <= value < 100
         else "under 0.1 %"
         if value < 0.05
-        else f"{value:.0f} %"
+        else f"{value:,.0f} %"
         if value >= 9.95 or value == int(value)
         else f"{value:.1f} %"
     )

@@ -125,6 +125,7 @@ def test_words_about_waits() -> None:
         (0.997, "over 99 %"),
         (1, "100 %"),
         (1.25, "125 %"),
+        (63.7, "6,370 %"),
     ],
 )
 def test_percents(share: float, text: str) -> None:
