@@ -28,7 +28,7 @@ export function drawCurves(data) {
   const room = openRoom("curve", lines);
   if (room === null) return;
   draw("curve", room, data, {
-    series, bands, columns, keys: lines, lines, right: 26,
+    series, bands, columns, keys: lines, lines,
     scales: { x: { time: false, range: [0.5, most + 0.5] }, y: yScale(data.log, columns.slice(1)) },
     axes: [{ ...axis("retry"), border: EDGE, incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log, "y")],
     read: (place) => `Retry ${Math.round(x[place])}. ` + lines.map((line) =>
@@ -244,7 +244,7 @@ function draw(name, room, data, chart) {
   room.replaceChildren(...(chart.keys ? [legend(chart.keys)] : []), frame, ...(chart.read ? [readout] : []));
   entry.plot = new uPlot({
     width, height: tall, series: chart.series, bands: chart.bands ?? [], scales, axes: chart.axes,
-    padding: [8, chart.right ?? 14, 0, 0],
+    padding: [8, 30, 0, 0], // to the right the half of an axis' last number
     legend: { show: false }, cursor: {
       show: Boolean(chart.read),
       dataIdx: (plot, _, near, at) => standing(plot, entry.now, near, at), y: false,
