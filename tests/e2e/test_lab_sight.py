@@ -105,6 +105,8 @@ def test_no_two_numbers_of_an_axis_read_the_same(lab: LabPage) -> None:
         ("durationTicks(5400000, 8400000, true, 8)", 2, 8),
         ("durationTicks(1000, 1000.5, true, 8)", 0, 9),
         ("durationTicks(1000, 86400000, true, 3)", 2, 3),
+        ("durationTicks(5500000, 8400000, false, 2.8)", 2, 3),  # 1 h 45 min, 2 h, 2 h 15 min
+        ("durationTicks(3400000, 40800000, false, 2.1)", 2, 3),  # 3, 6, 9 h
         ("powerTicks(5, 40, 8)", 2, 6),
         ("powerTicks(20, 60, 8)", 2, 6),
         ("powerTicks(0.001, 5000, 8)", 2, 8),

@@ -58,7 +58,15 @@ export function durationTicks(low, high, log, room) {
     const stride = Math.max(1, Math.ceil(inside.length / Math.max(2, room)));
     return inside.filter((_, place) => (inside.length - 1 - place) % stride === 0);
   }
-  const step = STEPS.find((one) => (high - low) / one <= room) ?? (high - low) / room;
+  const place = STEPS.findIndex((one) => (high - low) / one <= room);
+  if (place < 0) return steps(low, high, (high - low) / room, room);
+  const ticks = steps(low, high, STEPS[place], room);
+  // A single number tells no scale; two or three of the next smaller step have room even on a phone.
+  const finer = ticks.length < 2 && place > 0 ? steps(low, high, STEPS[place - 1], 3) : [];
+  return finer.length > 1 && finer.length <= 3 ? finer : ticks;
+}
+
+function steps(low, high, step, room) {
   // A part of a step more for what rounding takes, not of the time itself: that may be a million steps.
   const first = Math.ceil(low / step - 0.001);
   const count = Math.max(0, Math.floor(high / step + 0.001) - first + 1);
