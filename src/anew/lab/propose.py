@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -52,20 +53,37 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def propose(wish: Wish) -> list[Proposal]:
-    """Propose policies: one with few calls, one that is soon done when the service is back.
+    """Propose policies: of few that differ in kind, those that are the best at something, named after it.
 
     Returns:
-        Two, or one that does both; every job is alive at the end of the outage.
+        One to three, each with every job alive at the end of the outage. Those that let more calls come than may are left out where
+        another does not.
 
     Raises:
         InvalidInput: A number is out of bounds, or no policy of this kind outlives so long an outage from so short a wait on.
     """
     _check(wish)
-    found = [_proposal(wish, "few calls", _few_calls(wish))]
+    found = [_proposal(wish, policy) for policy in _spread(wish)]
     soon = _soon_done(wish)
-    if soon is not None and soon.policy != found[0].policy:
+    if soon is not None and all(soon.policy != one.policy for one in found):
         found.append(soon)
-    return found
+    fitting = [one for one in found if one.fits] or found
+    names: dict[int, list[str]] = {}
+    for name, measure in _GOALS.items():
+        figures = [measure(one.outcome) for one in fitting]
+        best = figures.index(min(figures))
+        if all(
+            figures[best] < figures[at] for at in names if at != best
+        ):  # what is as good needs no policy more
+            names.setdefault(best, []).append(name)
+    return [msgspec.structs.replace(fitting[at], name=", ".join(each)) for at, each in names.items()]
+
+
+_GOALS: Final[Mapping[str, Callable[[Outcome], int]]] = {
+    "few calls": lambda outcome: outcome.herd_calls,
+    "soon done": lambda outcome: outcome.success_ms.max if outcome.success_ms else 0,
+    "low peak": lambda outcome: outcome.peak_second_after or 0,
+}
 
 
 def _check(wish: Wish) -> None:
@@ -78,15 +96,12 @@ def _check(wish: Wish) -> None:
         raise refused("outlive", outage, f"an outage of twice the first wait ({first}) at least")
 
 
-def _few_calls(wish: Wish) -> Policy:
-    """Give the policy with the fewest retries: of the kind of even, or with waits that grow to about a quarter of the outage."""
-    slow = fit(None, wish.first_ms, like="even", outlive_ms=wish.outlive_ms).policy
+def _spread(wish: Wish) -> Iterator[Policy]:
+    """Give policies of few retries: of the kind of even, and with waits that grow to about a quarter of the outage."""
+    yield fit(None, wish.first_ms, like="even", outlive_ms=wish.outlive_ms).policy
     cap_ms = max((s * SECOND_MS for s in _WAITS if s * SECOND_MS <= wish.outlive_ms / 4), default=0)
-    try:
-        fast = fit(None, wish.first_ms, like="exponential", outlive_ms=wish.outlive_ms, cap_ms=cap_ms).policy
-    except InvalidInput:  # the first wait is above such a cap
-        return slow
-    return min(slow, fast, key=lambda policy: policy.retries or 0)
+    with suppress(InvalidInput):  # the first wait is above such a cap
+        yield fit(None, wish.first_ms, like="exponential", outlive_ms=wish.outlive_ms, cap_ms=cap_ms).policy
 
 
 def _soon_done(wish: Wish) -> Proposal | None:
@@ -101,7 +116,7 @@ def _soon_done(wish: Wish) -> Proposal | None:
             continue
         if (policy.retries or 0) > _MOST_RETRIES:
             continue
-        best = _proposal(wish, "soon done", policy)
+        best = _proposal(wish, policy)
         if best.fits:
             break
     return best
@@ -117,12 +132,12 @@ def _caps(wish: Wish) -> Iterator[int]:
             yield seconds * SECOND_MS
 
 
-def _proposal(wish: Wish, name: str, policy: Policy) -> Proposal:
+def _proposal(wish: Wish, policy: Policy) -> Proposal:
     outcome = simulate(policy, Scenario(jobs=wish.jobs, outage_ms=wish.outlive_ms))
     peak = outcome.peak_second_after or 0
     found = lint(policy, Context(jobs=wish.jobs, outages_ms=(wish.outlive_ms,)))
     return Proposal(
-        name=name,
+        name="",
         policy=policy,
         why=_why(wish, policy, outcome),
         comments=tuple(finding.message for finding in found),
