@@ -322,3 +322,27 @@ async def test_not_everybody_may_go_on_sending(site: Site, monkeypatch: pytest.M
     assert (await second.reply()).status == 413
     await until(lambda: sum(bool(one._paused_ms) for one in site.server._connections) == 1)  # type: ignore[attr-defined]
     assert site.http.discarding == 1
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_who_does_not_read_its_answers_keeps_no_place_among_those_who_go_on_sending(
+    loop: str, ends: bool
+) -> None:
+    """Its connection stays until it reads or has stood still for too long; nothing that it sends is read any more."""
+
+    async def test() -> None:
+        clock = ManualClock()
+        limits = WireLimits(max_body=1000, write_buffer=1 << 30, stall_timeout_ms=60_000)
+        async with Site(limits, clock=clock) as site:
+            client = await site.connect_small()
+            client.send(fetch(b"/large?30000000") + sending(1_000_000))
+            await until(lambda: site.http.discarding)
+            if ends:
+                client.half_close()
+            else:
+                clock.advance(6_000)
+                site.server.sweep()
+            await until(lambda: not site.http.discarding)
+            assert site.server.counters.connections == 1
+
+    run(test, loop)

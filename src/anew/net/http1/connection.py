@@ -216,6 +216,7 @@ class Http1Connection(asyncio.Protocol):
             self.transport.abort()
             return False
         if self._lingers_ms or (self.current is None and self._stage != ahead):
+            self._linger_no_more()
             return False
         self._lose_stream()
         if self._stage != ahead:
@@ -225,9 +226,7 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
-        if self._discards_until_ms:
-            self._port.discarding -= 1
-        self._discards_until_ms = self._lingers_ms = 0
+        self._linger_no_more()
         self._stage = closed
         self._ending = True
         self._unsent.becomes(0)
@@ -280,6 +279,7 @@ class Http1Connection(asyncio.Protocol):
             self.counters.refuse("stalled_reader")
             self.abort()
         if self._lingers_ms and now_ms >= self._lingers_ms:
+            self._linger_no_more()
             self.transport.close()
         elif not self._paused_ms:  # else it is we who do not read
             self._watch_sender(now_ms)
@@ -374,6 +374,12 @@ class Http1Connection(asyncio.Protocol):
             self._port.discarding += 1
             self._discards_until_ms = self._lingers_ms + (0 if self._server.draining else discard_ms)
         return self._discards_until_ms > 0
+
+    def _linger_no_more(self) -> None:
+        """Read nothing more. The connection may stay for long: its peer has yet to read its answers."""
+        if self._discards_until_ms:
+            self._port.discarding -= 1
+        self._discards_until_ms = self._lingers_ms = 0
 
     def _parse(self, data: bytes, at: int) -> None:
         """Take requests off the bytes until they are used up, one is incomplete, or it is time to wait."""
