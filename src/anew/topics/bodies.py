@@ -104,13 +104,13 @@ class TurnBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         reason: Shown with the subscription.
-        token: Of a confirmation; empty: the owner's word.
+        token: Of a confirmation; absent: the owner's word.
         replay_missed_since: On enabling: what was published since this instant, RFC 3339 or epoch ms, is sent too.
         release: On resuming and enabling: whether what was held is sent; if not, it is cancelled.
     """
 
     reason: str = ""
-    token: str = ""
+    token: str | UnsetType = UNSET
     replay_missed_since: str | None = None
     release: bool = True
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Literal
 
+from msgspec import UNSET
+
 from anew.engine.batch import Batch
 from anew.errors import InvalidInput
 from anew.jobs.ids import COUNTER_BITS
@@ -58,12 +60,11 @@ def steer(
     """
     match action:
         case "confirm":
-            turn = asked.decoded(body, TurnBody, optional=True)
-            token: str = turn.token
+            token = asked.decoded(body, TurnBody, optional=True).token
             confirm = (
-                registry.confirm_by(terms, token, subscription)
-                if token
-                else registry.confirm(terms, subscription)
+                registry.confirm(terms, subscription)
+                if token is UNSET
+                else registry.confirm_by(terms, token, subscription)
             )
             return lambda batch: subscription_view(batch, confirm(batch), terms)
         case "rotate":

@@ -132,6 +132,16 @@ def test_a_token_confirms_no_other_subscription_than_the_one_that_is_named() -> 
     assert [topics.subscription(one).status for one in (asked, other)] == ["active", "unconfirmed"]
 
 
+def test_an_empty_token_is_not_the_owners_word() -> None:
+    topics = asking()
+    subscribed = topics.subscribe(A)
+    with pytest.raises(Expired):
+        topics.do(steer(topics.terms, subscribed.row.id, "confirm", b'{"token": ""}', topics.chance))
+    assert topics.subscription(subscribed).status == "unconfirmed"
+    topics.do(steer(topics.terms, subscribed.row.id, "confirm", b"{}", topics.chance))
+    assert topics.subscription(subscribed).status == "active"
+
+
 @pytest.mark.parametrize("token", ["", "x", "0" * 16 + "-" + "0" * 64, "f" * 16 + "-" + "0" * 64])
 def test_what_is_no_token_confirms_nothing(token: str) -> None:
     topics = asking()
