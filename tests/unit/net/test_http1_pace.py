@@ -198,3 +198,27 @@ async def test_a_head_after_an_empty_line_has_its_own_time(site: Site) -> None:
     assert (await slow.rest()) == b""
     assert (await idle.exchange(get)).status == 200
     assert site.refused == {"slow_head": 1}
+
+
+@on_site()
+async def test_a_long_answer_counts_whole_for_as_long_as_any_of_it_is_unsent(site: Site) -> None:
+    """It is held whole, however much of it the kernel has taken."""
+    counters = site.server.counters
+    client = await site.connect_small()
+    client.send(fetch(b"/large?30000000"))
+    await until(lambda: counters.unsent)
+    await asyncio.sleep(0)
+    site.server.sweep()
+    assert counters.unsent >= 30_000_000
+    client.resume()
+    await client.reply()
+    site.server.sweep()
+    assert counters.unsent == 0
+
+
+@on_site()
+async def test_long_answers_that_are_taken_add_up_to_nothing(site: Site) -> None:
+    client = await site.connect()
+    for _ in range(5):
+        await client.exchange(fetch(b"/large?10000000"))
+        assert site.server.counters.unsent < 20_000_000

@@ -153,8 +153,12 @@ class Http1Request(Request):
         else:
             framing = b"content-length: %d\r\n%b" % (len(body), framing)
         head = conn.heads.build(status, content_type, extra, framing)
-        conn.answered(self, head if self.method == b"HEAD" else head + body)
-        if len(body) > long_answer:
+        data = head if self.method == b"HEAD" else head + body
+        is_long = len(data) > long_answer
+        if is_long:
+            conn.hold(len(data))
+        conn.answered(self, data)
+        if is_long:
             conn.count_unsent()
 
 

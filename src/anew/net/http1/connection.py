@@ -105,6 +105,7 @@ class Http1Connection(asyncio.Protocol):
         "_gate",
         "_gathered",
         "_handed",
+        "_held",
         "_idle_ms",
         "_idle_written",
         "_incoming",
@@ -168,6 +169,7 @@ class Http1Connection(asyncio.Protocol):
         # What goes out.
         self.written = 0
         self._unsent = peer.Unsent(port.server.counters)
+        self._held = 0  # bytes of long answers of which some are unsent
         self._blocked = False  # the transport's write buffer is above its mark
         self._parsing = False  # requests are being taken off one read; their answers leave together
         self._gathered: list[bytes] = []
@@ -273,7 +275,7 @@ class Http1Connection(asyncio.Protocol):
             self._unsent.becomes(0)
             waiting += peer.unsent(self.transport)
         else:
-            self._unsent.becomes(waiting)
+            self.count_unsent()
         taken = self.written - waiting if waiting else None
         if self._unsent_for.stands_for(now_ms, taken) >= self._limits.stall_timeout_ms:
             self.counters.refuse("stalled_reader")
@@ -690,8 +692,16 @@ class Http1Connection(asyncio.Protocol):
     # ---- bytes out
 
     def count_unsent(self) -> None:
-        """Bring up to date how much of its answers the peer has not taken."""
-        self._unsent.becomes(self.transport.get_write_buffer_size())
+        """Bring up to date how much is held of answers that the peer has not taken."""
+        waiting = self.transport.get_write_buffer_size()
+        if not waiting:
+            self._held = 0
+        self._unsent.becomes(max(waiting, self._held))
+
+    def hold(self, size: int) -> None:
+        """Count a long answer, which is written next. It is held whole until its last byte has left."""
+        self.count_unsent()
+        self._held += size
 
     def _write(self, data: bytes) -> None:
         self.written += len(data)
