@@ -20,8 +20,8 @@ from anew.fwp.commands import Command, End, Hello, parse, parse_hello
 from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
 from anew.net.listener import NetServer
-from anew.net.peer import Pace, Unsent
-from anew.net.seam import Kind
+from anew.net.peer import Pace, Unsent, Waiting
+from anew.net.seam import Kind, long_answer
 
 if TYPE_CHECKING:
     from anew.fwp.workers import Worker
@@ -136,6 +136,7 @@ class FwpConnection(asyncio.Protocol):
         "_draining",
         "_ended",
         "_handing",
+        "_held",
         "_identified",
         "_last_ms",
         "_lines",
@@ -149,6 +150,8 @@ class FwpConnection(asyncio.Protocol):
         "_transport",
         "_unfinished",
         "_unsent",
+        "_unsent_for",
+        "_written",
         "line",
         "on_close",
         "served",
@@ -168,7 +171,10 @@ class FwpConnection(asyncio.Protocol):
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
         self._pace: Pace | None = None  # of the line that has no end yet
-        self._unsent = Unsent(port.server.counters)  # of a peer that is behind
+        self._unsent = Unsent(port.server.counters)
+        self._unsent_for = Waiting()
+        self._held = 0  # bytes of long answers of which some are unsent
+        self._written = 0  # bytes of answers so far
         self._busy = self._identified = self._refused = self._closing = self._draining = False
         self._handing = self._ended = False
         self._reading = True
@@ -270,13 +276,17 @@ class FwpConnection(asyncio.Protocol):
         if not self._identified:
             if now_ms - self._began_ms > HANDSHAKE_MS:
                 self.abort()
-        elif self._paused_ms:
-            self._count_unsent()
-            if now_ms - self._paused_ms > limits.stall_timeout_ms:
-                self._port.server.counters.refuse("stalled_reader")
-                self.abort()
+            return
+        waiting = self._count_unsent()
+        taken = self._written - waiting if waiting else None
+        if self._unsent_for.stands_for(now_ms, taken) >= limits.stall_timeout_ms:
+            self._port.server.counters.refuse("stalled_reader")
+            self.abort()
         elif (
-            self._pace is not None and self._reading and self._pace.is_slow(now_ms, self._unfinished, limits)
+            not self._paused_ms
+            and self._pace is not None
+            and self._reading
+            and self._pace.is_slow(now_ms, self._unfinished, limits)
         ):
             self.abort()
 
@@ -355,6 +365,10 @@ class FwpConnection(asyncio.Protocol):
         self._last_ms = self._port.server.now_ms()
         if self._transport is None:
             return
+        self._written += len(data)
+        if len(data) > long_answer:
+            self._count_unsent()
+            self._held += len(data)  # whole until its last byte has left
         self._transport.write(data)
         if self._draining:
             self.close()
@@ -464,10 +478,13 @@ class FwpConnection(asyncio.Protocol):
             counters.refuse("unfinished")
             self.close(_OVERLOADED)
 
-    def _count_unsent(self) -> None:
-        """Count what is held of a peer that is behind: answers, and the lines that wait for theirs."""
-        if self._transport is not None:
-            self._unsent.becomes(self._transport.get_write_buffer_size() + self._ahead_bytes)
+    def _count_unsent(self) -> int:
+        """Count what is held of a peer that is behind: answers, and the lines that wait for theirs. Give the bytes to be sent."""
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if not waiting:
+            self._held = 0
+        self._unsent.becomes(max(waiting, self._held) + self._ahead_bytes if waiting else 0)
+        return waiting
 
     def _read(self, on: bool) -> None:
         if on is self._reading or self._transport is None:

@@ -78,11 +78,13 @@ class Line:
         gate: Any = AtOnce()
         self.server.gate = gate
         self.wire.data_received(b'HELLO {"v":2}\r\n')
+        self.transport.written = []  # it has been read
 
     def seconds(self, count: int, each: bytes = b"") -> bool:
         """Let seconds pass, and bytes come in each; tell whether the connection still stands."""
         for _ in range(count):
             if each:
+                self.transport.written.clear()  # it reads its answers
                 self.wire.data_received(each)
             self.clock.advance(1_000)
             self.wire.sweep(self.server.now_ms())
@@ -157,3 +159,30 @@ def test_who_is_behind_when_too_much_is_unread_is_cut_off_and_the_others_stay() 
     first.server.counters.max_unsent = 12 * MIB
     second, third = behind(6 * MIB, first.server), behind(4 * MIB, first.server)
     assert [each.transport.cut for each in (first, second, third)] == [False, False, True]
+
+
+def test_a_little_that_nobody_reads_is_too_much_in_the_end() -> None:
+    """The transport calls nobody behind for so little, and commands go on."""
+    line = Line()
+    line.transport.written = [b"x"]
+    assert line.seconds(30)
+    line.wire.reply(b"+OK\r\n")
+    assert not line.seconds(1)
+
+
+def test_who_reads_slowly_stays() -> None:
+    line = behind(5 * MIB)
+    for _ in range(90):
+        assert line.seconds(1)
+        line.transport.written[0] = line.transport.written[0][1_024:]
+
+
+def test_a_long_answer_counts_whole_for_as_long_as_any_of_it_is_unsent() -> None:
+    line = Line()
+    line.wire.reply(b"x" * MIB)
+    line.transport.written = [b"x"]
+    assert line.seconds(1)
+    assert line.server.counters.unsent == MIB
+    line.transport.written = []
+    assert line.seconds(1)
+    assert line.server.counters.unsent == 0
