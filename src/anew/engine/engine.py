@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from anew.clock import Clock
@@ -86,6 +87,7 @@ class Engine:
         self.stats = Stats()
         self.failed: StoreFailed | None = None
         self.stalled = self.made_ready = False
+        self._commit_ns = 0  # what the last commit took, without its sync
         self.dispatcher = Dispatcher(
             store,
             global_limit=limits.global_in_flight,
@@ -153,8 +155,10 @@ class Engine:
         unanswered, undelivered = iter(answers), iter(batch.deliveries)
         try:
             self._commit(ops, batch, answers)
-            answer(unanswered)
-            self._deliver(undelivered, batch.now)
+            answer(islice(unanswered, _put_first(answers)))
+            if self._sync(unanswered):
+                answer(unanswered)
+                self._deliver(undelivered, batch.now)
         except Exception:
             raise
         except BaseException:  # Ctrl-C in a program that embeds the engine
@@ -220,9 +224,21 @@ class Engine:
                 raise known from error
             raise
         self.stalled = False
-        self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
+        self._commit_ns = time.perf_counter_ns() - started
         self.stats.batch_size.add(len(ops))
         self.stats.taken += sum(len(rows) for _, rows in batch.deliveries)
+
+    def _sync(self, unanswered: Iterable[tuple[Op, Any]]) -> bool:
+        """Sync the batch, if it has to be; where that fails the engine has failed, and says so to those that wait for it."""
+        started = time.perf_counter_ns()
+        try:
+            self.store.sync()
+        except StoreFailed as error:
+            self.stalled = True
+            self._give_up([op for op, _ in unanswered], error)
+            return False
+        self.stats.commit_ms.add((time.perf_counter_ns() - started + self._commit_ns) / 1e6)
+        return True
 
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
@@ -335,8 +351,12 @@ class Engine:
             batch.set_aside_unreadable(limit=found)
             batch.write_hooks()
             self.store.commit()
+            self.store.sync()
         except StoreBusy:
             raise
+        except StoreFailed as error:
+            self._give_up(ops, error)
+            return
         except Exception:
             log.exception("damaged jobs could not be set aside")
             self.store.rollback()
@@ -411,6 +431,18 @@ def _call(op: Call, batch: Batch) -> Any:
         return op.verb(batch)
     except AnewError as error:
         return error
+
+
+def _put_first(answers: Answers) -> int:
+    """Put the answers that need no sync before those that do, unless all are alike; give how many there are of the former."""
+    unsynced = sum(not op.durable for op, _ in answers)
+    if 0 < unsynced < len(answers):
+        answers.sort(key=_is_durable)
+    return unsynced
+
+
+def _is_durable(answer: tuple[Op, Any]) -> bool:
+    return answer[0].durable
 
 
 def answer(answers: Iterable[tuple[Op, Any]]) -> None:

@@ -1,8 +1,8 @@
 """Operation records: what the edges ask of the engine, gathered into batches.
 
-Each has `done`, which is called once, after the batch's commit is on disk, with the operation's result or with an
-`AnewError`. What the result is stands with each class. The edges' hottest operations have it as a method of a subclass, because
-a closure for each request costs more.
+Each has `done`, which is called once with the operation's result or with an `AnewError`: after the batch's commit and, if the
+operation is durable, its sync. What the result is stands with each class. The edges' hottest operations have it as a method of a
+subclass, because a closure for each request costs more.
 """
 
 from __future__ import annotations

@@ -478,7 +478,7 @@ class Store(Protocol):
         """The disk it lives on, if that can be asked."""
 
     def begin(self, *, synced: bool) -> bool:
-        """Start a transaction; `synced` says whether its commit must reach the disk before it returns.
+        """Start a transaction; `synced` says whether its commit must be on the disk once `sync` has returned.
 
         Returns:
             Whether another process has written since this one's last transaction, so that nothing cached holds any more.
@@ -493,6 +493,13 @@ class Store(Protocol):
 
         Returns:
             Whether some queue has more ready jobs than before; other processes that wait for jobs are told.
+        """
+
+    def sync(self) -> None:
+        """Have what was committed survive a power cut, if its transaction was begun as `synced`; nothing more otherwise.
+
+        Raises:
+            StoreFailed: It failed; nothing may be trusted.
         """
 
     def rollback(self) -> None:

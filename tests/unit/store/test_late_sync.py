@@ -133,6 +133,46 @@ def test_it_also_waits_where_what_needs_no_sync_came_first(
     assert syncs.count == before + 1
 
 
+class Mixed:
+    """A batch of an operation that needs no sync behind one that does; and what each has heard."""
+
+    def __init__(self) -> None:
+        self.synced: list[Any] = []
+        self.unsynced: list[Any] = []
+        self.ops = [a_job(self.synced.append), Call(lambda batch: 7, self.unsynced.append, durable=False)]
+
+
+def test_what_needs_no_sync_is_answered_while_the_disk_works(one: Process, syncs: Syncs) -> None:
+    mixed = Mixed()
+    seen: list[tuple[int, int]] = []
+    syncs.meanwhile = lambda: seen.append((len(mixed.synced), len(mixed.unsynced)))
+    one.engine.apply(mixed.ops)
+    assert seen == [(0, 1)]
+    assert (len(mixed.synced), mixed.unsynced) == (1, [7])
+
+
+def test_where_the_sync_fails_what_needed_none_keeps_its_answer(one: Process, syncs: Syncs) -> None:
+    def fail() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    mixed = Mixed()
+    syncs.meanwhile = fail
+    one.engine.apply(mixed.ops)
+    assert ([type(result) for result in mixed.synced], mixed.unsynced) == ([StoreFailed], [7])
+
+
+def test_where_ctrl_c_interrupts_the_sync_everybody_is_answered_once(one: Process, syncs: Syncs) -> None:
+    def interrupt() -> None:
+        syncs.meanwhile = lambda: None
+        raise KeyboardInterrupt
+
+    mixed = Mixed()
+    syncs.meanwhile = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        one.engine.apply(mixed.ops)
+    assert (len(mixed.synced), mixed.unsynced, syncs.count) == (1, [7], 2)
+
+
 def test_where_the_late_sync_fails_everybody_stops(one: Process, other: Process, syncs: Syncs) -> None:
     def fail() -> None:
         raise OSError(errno.EIO, "Input/output error")

@@ -259,22 +259,24 @@ class SqliteStore:
         self._sharing.leave()
         if made_ready and self._sharing.presence is not None:
             self._sharing.presence.poke()
-        if self._owes_sync:
-            self._sync()
         return made_ready
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
         """Sync what was committed, and what others had written before it, while others have their turn.
+
+        Nothing where the transaction needed no sync, or SQLite has made it.
 
         Raises:
             StoreFailed: It failed, also for whoever syncs the log after this: Linux reports it to every descriptor that was open.
         """
+        if not self._owes_sync:
+            return
         try:
             self._log.sync()
         except OSError as error:
             self._owes_sync = False
             raise _failed(error) from error
-        self._owes_sync = False
+        self._owes_sync = False  # only now: Ctrl-C may come in between
 
     def rollback(self) -> None:
         """Undo the transaction; what is cached of the rows is read again."""
@@ -284,8 +286,7 @@ class SqliteStore:
             self._version = self._connection.data_version()
         self._forget()
         self._sharing.leave()
-        if self._owes_sync:
-            self._sync()  # it had been committed when Ctrl-C came
+        self.sync()  # of what had been committed when Ctrl-C came
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long, for whoever is refused for it."""
