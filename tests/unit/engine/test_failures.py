@@ -406,3 +406,15 @@ def test_what_another_process_wrote_before_damaged_jobs_are_set_aside_is_noticed
     monkeypatch.setattr(store, "mend_texts", lambda: 1, raising=False)
     assert len(rig.do(plain(1)).keys) == 1
     assert noticed == [True]
+
+
+def test_where_the_sync_fails_while_damaged_jobs_are_set_aside_the_engine_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig(store := FaultyStore(SqliteStore()))
+    store.verbs["insert_plain"] = [UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")]
+    store.verbs["sync"] = [StoreFailed("disk I/O error")]
+    monkeypatch.setattr(store, "mend_texts", lambda: 1, raising=False)
+    assert isinstance(rig.do(plain(1)), StoreFailed)
+    assert isinstance(rig.do(plain(1)), StoreFailed)
+    assert store.verbs["sync"] == []
