@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from anew.engine import Op
 from anew.errors import InvalidInput
 from anew.http.breakers import BreakerRoutes
 from anew.http.formats import MSGPACK
@@ -18,17 +19,20 @@ from .asked import Asked
 TERMS: dict[str, Any] = {"failures": 0.5, "least": 1, "window_ms": 1_000, "cooldown": "even", "spacing_ms": 1}
 
 
-def ask(settings: dict[str, Any]) -> None:
+def ask(settings: dict[str, Any]) -> list[Op]:
+    """Ask; give what the engine is asked for."""
+    submitted: list[Op] = []
     context: Any = SimpleNamespace(
-        commit=SimpleNamespace(submit=lambda op: None), engine=SimpleNamespace(ids=IdText("tag000000"))
+        commit=SimpleNamespace(submit=submitted.append), engine=SimpleNamespace(ids=IdText("tag000000"))
     )
     body = msgspec.msgpack.encode({"settings": settings})
     request = Asked("POST", "/v1/breakers", body, content_type="application/msgpack")
     BreakerRoutes(context).ask(request, MSGPACK, ())
+    return submitted
 
 
 def test_good_terms_are_taken() -> None:
-    ask({"mail": TERMS})
+    assert len(ask({"mail": TERMS})) == 1
 
 
 @pytest.mark.parametrize(

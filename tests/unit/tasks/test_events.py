@@ -37,12 +37,9 @@ def test_a_hook_that_raises_is_logged_and_the_others_are_called(
     assert [record.message for record in caplog.records] == ["a hook failed"] * 2
 
 
-def test_events_are_dropped_and_logged_once_where_hooks_are_too_slow(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(events, "MOST_WAITING", 2)
+def at_work(heard: list[str]) -> tuple[Events, threading.Event]:
+    """Give hooks that have begun to hear of event 1, and what lets them go on."""
     begun, go_on = threading.Event(), threading.Event()
-    heard: list[str] = []
 
     def slow(one: Event) -> None:
         begun.set()
@@ -53,6 +50,15 @@ def test_events_are_dropped_and_logged_once_where_hooks_are_too_slow(
     hooks.add(slow, ["enqueued"])
     hooks.emit(event(1))
     assert begun.wait(20)
+    return hooks, go_on
+
+
+def test_events_are_dropped_and_logged_once_where_hooks_are_too_slow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(events, "MOST_WAITING", 2)
+    heard: list[str] = []
+    hooks, go_on = at_work(heard)
     for number in range(2, 7):
         hooks.emit(event(number))
     go_on.set()
@@ -93,7 +99,7 @@ def test_the_thread_ends_and_the_next_event_starts_another() -> None:
 def test_an_event_that_comes_while_the_thread_ends_is_heard_after_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, ending, go_on = threading.Event(), threading.Event(), threading.Event()
+    ending = threading.Event()
     join = threading.Thread.join
 
     def joined(thread: threading.Thread, timeout: float | None = None) -> None:
@@ -102,16 +108,7 @@ def test_an_event_that_comes_while_the_thread_ends_is_heard_after_all_others(
         join(thread, timeout)
 
     heard: list[str] = []
-
-    def slow(one: Event) -> None:
-        begun.set()
-        assert go_on.wait(20)
-        heard.append(one.job_id)
-
-    hooks = Events()
-    hooks.add(slow, ["enqueued"])
-    hooks.emit(event(1))
-    assert begun.wait(20)
+    hooks, go_on = at_work(heard)
     closing = threading.Thread(target=hooks.close, daemon=True)
     monkeypatch.setattr(threading.Thread, "join", joined)
     closing.start()
