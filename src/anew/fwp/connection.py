@@ -136,7 +136,6 @@ class FwpConnection(asyncio.Protocol):
         "_draining",
         "_ended",
         "_handing",
-        "_held",
         "_identified",
         "_last_ms",
         "_lines",
@@ -173,7 +172,6 @@ class FwpConnection(asyncio.Protocol):
         self._pace: Pace | None = None  # of the line that has no end yet
         self._unsent = Unsent(port.server.counters)
         self._unsent_for = Waiting()
-        self._held = 0  # bytes of long answers of which some are unsent
         self._written = 0  # bytes of answers so far
         self._busy = self._identified = self._refused = self._closing = self._draining = False
         self._handing = self._ended = False
@@ -368,7 +366,7 @@ class FwpConnection(asyncio.Protocol):
         self._written += len(data)
         if len(data) > long_answer:
             self._count_unsent()
-            self._held += len(data)  # whole until its last byte has left
+            self._unsent.hold(len(data))
         self._transport.write(data)
         if self._draining:
             self.close()
@@ -481,9 +479,7 @@ class FwpConnection(asyncio.Protocol):
     def _count_unsent(self) -> int:
         """Count what is held of a peer that is behind: answers, and the lines that wait for theirs. Give the bytes to be sent."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        if not waiting:
-            self._held = 0
-        self._unsent.becomes(max(waiting, self._held) + self._ahead_bytes if waiting else 0)
+        self._unsent.waits(waiting, self._ahead_bytes)
         return waiting
 
     def _read(self, on: bool) -> None:

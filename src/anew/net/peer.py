@@ -70,11 +70,22 @@ class Unsent:
         size: Bytes of it that are counted now.
     """
 
-    __slots__ = ("_counters", "size")
+    __slots__ = ("_counters", "_held", "size")
 
     def __init__(self, counters: WireCounters) -> None:
         self._counters = counters
+        self._held = 0  # bytes of long answers of which some wait to be sent
         self.size = 0
+
+    def hold(self, size: int) -> None:
+        """Note a long answer, which is written next: the transport holds it whole until its last byte has left."""
+        self._held += size
+
+    def waits(self, size: int, besides: int = 0) -> None:
+        """Count so many bytes that wait to be sent, with the whole of long answers among them, and what is held besides."""
+        if not size:
+            self._held = 0
+        self.becomes(max(size, self._held) + besides if size else 0)
 
     def becomes(self, size: int) -> None:
         """Count so many bytes from now on."""

@@ -105,7 +105,6 @@ class Http1Connection(asyncio.Protocol):
         "_gate",
         "_gathered",
         "_handed",
-        "_held",
         "_idle_ms",
         "_idle_written",
         "_incoming",
@@ -169,7 +168,6 @@ class Http1Connection(asyncio.Protocol):
         # What goes out.
         self.written = 0
         self._unsent = peer.Unsent(port.server.counters)
-        self._held = 0  # bytes of long answers of which some are unsent
         self._blocked = False  # the transport's write buffer is above its mark
         self._parsing = False  # requests are being taken off one read; their answers leave together
         self._gathered: list[bytes] = []
@@ -693,15 +691,12 @@ class Http1Connection(asyncio.Protocol):
 
     def count_unsent(self) -> None:
         """Bring up to date how much is held of answers that the peer has not taken."""
-        waiting = self.transport.get_write_buffer_size()
-        if not waiting:
-            self._held = 0
-        self._unsent.becomes(max(waiting, self._held))
+        self._unsent.waits(self.transport.get_write_buffer_size())
 
     def hold(self, size: int) -> None:
-        """Count a long answer, which is written next. It is held whole until its last byte has left."""
+        """Note a long answer, which is written next."""
         self.count_unsent()
-        self._held += size
+        self._unsent.hold(size)
 
     def _write(self, data: bytes) -> None:
         self.written += len(data)
