@@ -166,7 +166,7 @@ def test_a_take_hands_out_all_that_a_worker_is_told(store: Store) -> None:
     put(store, new_job("a", b"[1]", priority=3, ready_at=NOW - 9, retry_limit=4, backoff=Backoff(1.0, 2, 3)))
     (row,) = take(store)
     assert row == (
-        1, "a", "send", 3, NOW - 9, 0, None, 4, b'{"exponent":1.0,"base_ms":2,"jitter_ms":3}', None, None, b"[1]",
+        1, "a", "send", 3, NOW - 9, 0, None, 4, b'{"exponent":1.0,"base_ms":2,"jitter_ms":3}', None, None, None, b"[1]",
     )  # fmt: skip
 
 

@@ -74,14 +74,10 @@ def assert_not_served(response: Response, word: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "word"),
     [
-        ({"unique_key": "k"}, "unique"),
-        ({"unique_key": "", "unique_while": "active"}, "unique"),
         ({"batch": {"key": "k", "when": "true", "fold": "$new"}}, "batch"),
     ],
 )
-def test_unique_and_batched_jobs_are_403(
-    client: Client, queue: str, fields: dict[str, object], word: str
-) -> None:
+def test_batched_jobs_are_403(client: Client, queue: str, fields: dict[str, object], word: str) -> None:
     job = {"type": "t", "queue": queue, "payload": 1}
     assert_not_served(client.post("/jobs", job | fields), word)
     assert_not_served(client.post("/jobs/bulk", {"jobs": [job, job | fields]}), word)

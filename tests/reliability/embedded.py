@@ -59,7 +59,7 @@ def _work(engine: ThreadCommit, log: Log, chance: random.Random) -> None:
     taken = engine.take(chance.choice([None, ["a"], ["b", "c"]]), chance.choice([1, 3, 30]), timeout_s=0.01)
     done = [row for row in taken.rows if chance.random() < 0.7]
     keys = {row[0] for row in done}
-    ids = [row[11].decode().strip('" ') for row in done]
+    ids = [row[-1].decode().strip('" ') for row in done]
     log.write("s", ids)
     missing = set(engine.succeed([row[0] for row in done], taken.token))
     log.write("S", [one for one, row in zip(ids, done, strict=True) if row[0] not in missing])

@@ -39,6 +39,7 @@ from anew.jobs.decide import (
     decide_failure,
 )
 from anew.jobs.expiry import expired
+from anew.jobs.fold import Expressions
 from anew.jobs.hooks import Event, Hook, move_between
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption, limit_of
@@ -120,6 +121,7 @@ class Parts:
     """What the batches of one engine work with.
 
     Attributes:
+        expressions: What evaluates those of jobs that are folded together; None: none are.
         full: New jobs are refused for want of space.
         recount_due: A process has died: counters are derived, and are to be checked against the rows.
     """
@@ -132,6 +134,7 @@ class Parts:
     ids: IdText
     stats: Stats
     rng: Callable[[], float]
+    expressions: Expressions | None = None
     full: bool = False
     recount_due: bool = False
 
@@ -194,7 +197,10 @@ class Batch:
     def hooks(self) -> Hooks:
         """What becomes of unique keys, expiry, batches and progress."""
         if self._hooks is None:
-            self._hooks = Hooks(self.store, self._parts.ids, self.now, lambda job: self.insert([job]))
+            parts = self._parts
+            self._hooks = Hooks(
+                self.store, parts.ids, self.now, lambda job: self.insert([job]), parts.expressions
+            )
         return self._hooks
 
     def admit(self, keys: Sequence[int]) -> set[int]:
@@ -273,6 +279,8 @@ class Batch:
 
     def _insert_hooked(self, keys: Sequence[int], jobs: Sequence[NewJob], *, staged: bool) -> Enqueued:
         """Store those of some new jobs that are not there already and whose batches are known."""
+        if len(jobs) > 1 and any(map(_is_folded, jobs)):
+            return self._insert_one_by_one(keys, jobs, staged=staged)
         out = self.hooks.sort(keys, jobs)
         if staged:
             for at in out:
@@ -291,6 +299,23 @@ class Batch:
         for at, (entry, existing) in out.items():
             answered[at] = existing
             entries[at] = entry
+        return Enqueued(answered, self.now, entries)
+
+    def _insert_one_by_one(self, keys: Sequence[int], jobs: Sequence[NewJob], *, staged: bool) -> Enqueued:
+        """As `_insert_hooked`, where some may be folded into others of the same list."""
+        answered: list[int] = []
+        entries: dict[int, Entry] = {}
+        for at, (key, job) in enumerate(zip(keys, jobs, strict=True)):
+            if isinstance(job, PushedJob) and job.hooks is not None:
+                entered = self._insert_hooked([key], [job], staged=staged)
+            else:
+                self.store.insert([key], [job], self.now, staged=staged)
+                self.due_changed = True
+                self.stats.enqueued += 1
+                entered = Enqueued([key], self.now)
+            answered += entered.keys
+            if entered.existing:
+                entries[at] = entered.existing[0]
         return Enqueued(answered, self.now, entries)
 
     # -- the ends of attempts
@@ -579,3 +604,7 @@ class Batch:
         self.store.delete(gone)
         self.stats.expired += len(keys)
         return len(keys)
+
+
+def _is_folded(job: NewJob) -> bool:
+    return isinstance(job, PushedJob) and job.hooks is not None and job.hooks.fold is not None

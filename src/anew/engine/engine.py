@@ -27,6 +27,7 @@ from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
 from anew.errors import AnewError, ForkedStore, InternalError, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
+from anew.jobs.fold import Expressions
 from anew.store.protocol import Store, TakenRow
 from anew.units import DAY_MS
 
@@ -63,6 +64,7 @@ class Engine:
         defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
         rng: Chance for jitter, numbers in [0, 1).
+        expressions: What evaluates the expressions of jobs that are folded together.
 
     Attributes:
         failed: Why nothing is accepted any more, or None.
@@ -79,6 +81,7 @@ class Engine:
         defaults: Defaults,
         limits: Limits | None = None,
         rng: Callable[[], float] = random.random,
+        expressions: Expressions | None = None,
     ) -> None:
         limits = Limits() if limits is None else limits
         self.store = store
@@ -104,6 +107,7 @@ class Engine:
             ids=self.ids,
             stats=self.stats,
             rng=rng,
+            expressions=expressions,
         )
         self.due_at = store.next_due()
         self._slot_ends_at: int | None = None

@@ -16,6 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from anew.engine.blocking import Blocking
+from anew.jobs import fold as folded
 from anew.jobs.batches import (
     BatchRow,
     Callback,
@@ -32,6 +33,7 @@ from anew.jobs.batches import (
 from anew.jobs.codec import JobHooks, LimitKey, NewJob, PushedJob, UniqueKey
 from anew.jobs.decide import initial_state
 from anew.jobs.expiry import is_expired
+from anew.jobs.fold import Expressions
 from anew.jobs.hooks import Event, Hook, Hooked, result_of, standing_of
 from anew.jobs.ids import IdText
 from anew.jobs.key_limits import KeyStanding
@@ -39,6 +41,7 @@ from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
+from anew.jobs.zizq_ties import said_of
 from anew.store.protocol import LimitedJob, Store, TrackedProgress
 
 log = logging.getLogger("anew.engine")
@@ -72,6 +75,7 @@ class Hooks:
         ids: For jobs without an id of their producer's.
         now: Epoch ms.
         enqueue: Stores a callback's job.
+        expressions: What evaluates those of jobs that are folded together.
 
     Attributes:
         expired: Jobs that `admit` has found to be expired; they are in flight, held by nobody, and are to be ended.
@@ -79,12 +83,20 @@ class Hooks:
         turned_away: How many jobs `admit` has given, these and those that it has blocked.
     """
 
-    def __init__(self, store: Store, ids: IdText, now: int, enqueue: Callable[[PushedJob], object]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        ids: IdText,
+        now: int,
+        enqueue: Callable[[PushedJob], object],
+        expressions: Expressions | None = None,
+    ) -> None:
         self._store = store
         self._rows = store.hooks
         self._ids = ids
         self._now = now
         self._enqueue = enqueue
+        self._expressions = expressions
         self._batches: dict[int, BatchRow | None] = {}
         self._changed: set[int] = set()
         self.expired: list[int] = []
@@ -183,7 +195,7 @@ class Hooks:
     # -- new jobs
 
     def sort(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> dict[int, tuple[Entry, int]]:
-        """Tie new jobs that are about to be stored, and say which of them are not.
+        """Tie new jobs that are about to be stored, and say which of them are not. One that may be folded comes alone.
 
         Returns:
             By place, for those that are not: why, and the key of the job that is there already; -1 for NO_BATCH.
@@ -217,6 +229,11 @@ class Hooks:
                     continue
                 taken[tie.unique.digest] = lock = _lock(tie.unique, key)
                 locks[tie.unique.digest] = (lock, state)
+            if tie.fold is not None:
+                into = self._fold(key, job, tie.fold)
+                if into is not None:
+                    out[at] = Entry.FOLDED, into
+                    continue
             if tie.once:
                 there[once[at]] = key
             if tie.batch is not None and tie.callback is None:
@@ -229,6 +246,30 @@ class Hooks:
         self._rows.take_locks(list(taken.values()))
         self._rows.write_progress(list(dict(records).items()))
         return out
+
+    def _fold(self, key: int, job: NewJob, digest: bytes) -> int | None:
+        """Fold a new job into the open one of its key; give that one's key. None: the new job is to be stored."""
+        found = self._rows.locks([digest])
+        lock, state = found[0] if found else (None, None)
+        entry = folded.entry_of(job.ready_at, state, self._now)
+        if entry is folded.Entry.APART:
+            return None
+        if entry is folded.Entry.ASK and lock is not None and self._merge(lock.job_key, job):
+            return lock.job_key
+        self._rows.take_locks([Lock(digest, key, Scope.OPEN)])
+        return None
+
+    def _merge(self, key: int, job: NewJob) -> bool:
+        """Have an open job take a new one's payload in, if its condition holds."""
+        holder = self._store.load([key], payload=True)[0]
+        said = said_of(holder.meta).batch
+        if said is None or holder.payload is None or self._expressions is None:
+            return False
+        merged = self._expressions.folded(said.when, said.fold, holder.payload, bytes(job.payload))
+        if merged is None:
+            return False
+        self._store.rewrite_payload(key, merged)
+        return True
 
     def came(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> None:
         """Tie those of some jobs, which are stored now, to their limits' keys that have one."""

@@ -13,7 +13,7 @@ from anew.http.api import Context
 from anew.http.formats import JSON, Format, UnsupportedMediaType, body_format, written_in
 from anew.http.long_lists import read_long, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
-from anew.http.render import StoredJob, duplicated_job, plain_answer, plain_answers, stored_job
+from anew.http.render import StoredJob, existing_job, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied
@@ -47,7 +47,9 @@ class _EnqueueOne(Enqueue):
             return
         key, now = result.keys[0], result.now
         ids, job = self.routes.ids, self.jobs[0]
-        if self.plain and self.form is JSON:
+        if result.existing:
+            self.form.reply(self.request, 200, self.routes.shown(key, job, result, 0))
+        elif self.plain and self.form is JSON:
             self.request.reply(201, plain_answer(ids.tag_bytes, key, job, now))
         else:
             self.form.reply(self.request, 201, stored_job(ids, key, job, now))
@@ -126,8 +128,9 @@ class EnqueueRoutes:
             elif plain and form.is_json:
                 request.reply(201, plain_answers(self.ids.tag, result.keys, jobs, result.now))
             else:
+                status = 200 if len(result.existing) == len(jobs) else 201
                 work = self._answering_many(jobs, result)
-                then = answering(request, form, lambda listed: form.reply(request, 201, {"jobs": listed}))
+                then = answering(request, form, lambda listed: form.reply(request, status, {"jobs": listed}))
                 self._chunks.run(work, then)
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
@@ -150,13 +153,18 @@ class EnqueueRoutes:
     def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
         listed: list[StoredJob] = []
         for at, (key, job) in enumerate(zip(entered.keys, jobs, strict=True)):
-            is_duplicate = at in entered.existing
-            there = self._reads.job(key) if is_duplicate else None  # None: its key is held beyond its removal
-            fresh = stored_job(self.ids, key, job, entered.now, duplicate=is_duplicate)
-            listed.append(fresh if there is None else duplicated_job(self.ids, there))
+            listed.append(self.shown(key, job, entered, at))
             if not len(listed) % _ANSWERS:
                 yield
         return listed
+
+    def shown(self, key: int, job: NewJob, entered: Enqueued, at: int) -> StoredJob:
+        """Give one new job, or the one that is there in its place, as the answer shows it."""
+        entry = entered.existing.get(at, Entry.CREATED)
+        there = None if entry is Entry.CREATED else self._reads.job(key)
+        if there is None:  # created, or its key is held beyond the removal of the job that had it
+            return stored_job(self.ids, key, job, entered.now, entry)
+        return existing_job(self.ids, there, entry)
 
     def refused(self, request: Request, form: Format, error: AnewError) -> None:
         """Count a refusal and answer with it."""
@@ -171,5 +179,5 @@ def add_routes(router: Router, context: Context) -> None:
     many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs")
     router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
     router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)
-    tied = Doc("enqueueTied", "jobs", {201: "StoredJobs"}, "NewTiedJobs", errors=(404,))
+    tied = Doc("enqueueTied", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewTiedJobs", errors=(404,))
     router.add("POST", "/v1/jobs/bulk", routes.many_tied, tied, kind=Kind.new_work)

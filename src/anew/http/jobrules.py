@@ -77,8 +77,8 @@ def check_more(job: NewJob) -> None:
         check_backoff(job.backoff)
     if job.retention is not None:
         check_retention(job.retention)
-    if job.unique_key is not None or job.unique_while is not None or job.batch is not msgspec.UNSET:
-        _check_unspoken(job)
+    if isinstance(job.batch, msgspec.Raw):
+        _check_batch(job, job.batch)
     if isinstance(job.policy, UnsetType):
         return
     policy = bytes(job.policy)
@@ -93,23 +93,13 @@ def check_more(job: NewJob) -> None:
     policy_from_json(policy)  # raises in its own words
 
 
-def _check_unspoken(job: NewJob) -> None:
-    """Refuse the parts of the protocol that are not supported, by name."""
-    if isinstance(job.batch, msgspec.Raw):
-        if bytes(job.batch) == b"null":
-            job.batch = msgspec.UNSET
-        elif not bytes(job.batch).startswith(b"{"):
-            raise MalformedRequest("batch: expected object", field="batch")
-    if job.unique_while is not None and job.unique_key is None:
-        raise InvalidJob("unique_while requires unique_key", field="unique_while")
-    if job.unique_key is not None and job.batch is not msgspec.UNSET:
-        raise InvalidJob("unique_key and batch cannot be combined", field="unique_key")
-    for part, given in (
-        ("unique_key", job.unique_key is not None),
-        ("batch", job.batch is not msgspec.UNSET),
-    ):
-        if given:
-            raise NotSupported(f"{part} is not supported by this server yet; send the job without it")
+def _check_batch(job: NewJob, batch: msgspec.Raw) -> None:
+    if bytes(batch) == b"null":
+        job.batch = msgspec.UNSET
+    elif not bytes(batch).startswith(b"{"):
+        raise MalformedRequest("batch: expected object", field="batch")
+    else:
+        raise NotSupported("batch is not supported by this server yet; send the job without it")
 
 
 def check_backoff(backoff: Backoff) -> None:

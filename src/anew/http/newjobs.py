@@ -19,6 +19,7 @@ from anew.jobs.payload_limits import (
     may_be_deep,
     may_be_out_of_range,
 )
+from anew.jobs.zizq_ties import tied
 from anew.net.chunks import Work
 
 LONG_BODY = 256 << 10
@@ -77,7 +78,7 @@ def reading_one(
         body: As it came.
         form: How it is written.
         max_bytes: Bytes that its payload may have.
-        kind: What is read of it.
+        kind: What is read of it; a `NewJob` itself is given as the engine takes it, with its ties.
 
     Returns:
         The job, and whether it says nothing beyond type, queue and payload.
@@ -92,7 +93,7 @@ def reading_one(
         yield from _unpacking(job, max_bytes)
     yield from judging_job(job, max_bytes)
     check_more(job)
-    return job, _is_plain(job)
+    return tied(job) if kind is NewJob else job, _is_plain(job)
 
 
 class _BulkReader:
@@ -144,6 +145,8 @@ class _BulkReader:
             for job in jobs:
                 check_more(job)
             self.plain = self.plain and all(map(_is_plain, jobs))
+            if not self.plain:
+                return [tied(job) for job in jobs]
         return jobs
 
     def _read_singly(self, piece: bytes, first: int) -> Work[list[NewJob]]:

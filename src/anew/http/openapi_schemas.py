@@ -37,6 +37,7 @@ from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 from anew.jobs.patch import RetentionPatch
+from anew.jobs.zizq_ties import Folding
 
 Schema = dict[str, Any]
 
@@ -63,6 +64,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     ListedJob: "ListedJob",
     ShownTies: "Ties",
     ShownUnique: "UniqueTie",
+    Folding: "Folding",
     ShownLastError: "LastError",
     ShownError: "ErrorRecord",
     ShownDropped: "DroppedRecords",
@@ -191,6 +193,8 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "queue": NAME,
         "priority": or_null(integer(U16_MAX)),
         "policy": or_null(ref("Policy")),
+        "unique_while": {"enum": ["queued", "active", "exists", None], "default": "queued"},
+        "batch": or_null(ref("Folding")),
     },
     "Backoff": {"exponent": {"type": "number", "minimum": -F32_MAX, "maximum": F32_MAX}},
     "Patch": {
@@ -206,8 +210,10 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "backoff": ref("Backoff"),
         "policy": or_unreadable("Policy"),
         "retention": or_unreadable("Retention"),
+        "batch": ref("Folding"),
         "ties": ref("Ties"),
     },
+    "Folding": {"when": text(maxLength=4_096), "fold": text(maxLength=4_096)},
     "Ties": {"unique": ref("UniqueTie")},
     "ErrorRecord": {"decision": or_unreadable("Decision")},
     "Decision": {"verdict": text(enum=["retry", "dead", "cancelled"])},
@@ -222,16 +228,15 @@ _ADDED["FailedReport"] = {"policy": ref("Policy")}
 _ADDED["BreakerTerms"] = {"cooldown": ref("Policy")}
 _ADDED["ListedJob"] = _ADDED["OwnJob"] = _ADDED["Job"] | {"last_error": or_null(ref("LastError"))}
 
-_REFUSED = ("unique_key", "unique_while", "batch")
-"""Members of a new job that are read so that they can be refused by name."""
+_OTHER_FORM = ("unique_key", "unique_while", "batch")
+"""Members of a new job in whose place `ties` stands."""
 
 
 def schemas() -> dict[str, Schema]:
     """Give every shared schema by name."""
     found = generated(GENERATED, _ADDED)
-    for name in _REFUSED:
-        for kind in ("NewJob", "NewTiedJob"):
-            del found[kind]["properties"][name]
+    for name in _OTHER_FORM:
+        del found["NewTiedJob"]["properties"][name]
     for kind in ("NewJob", "NewTiedJob", "Patch"):
         found[kind] |= _ONE_POLICY
     found["NewUnique"] |= _ENDS

@@ -14,16 +14,19 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from anew.engine import Entry
 from anew.engine.reads import Ties
 from anew.http.embedded_json import Embedded, Float32
 from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
 from anew.jobs.carried import carried_of, result_of
 from anew.jobs.change import shown_decision
-from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff
+from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff, PushedJob
 from anew.jobs.decide import is_zizq_backoff
 from anew.jobs.expiry import has_expired
 from anew.jobs.key_limits import KeyStanding
+from anew.jobs.unique import Scope
+from anew.jobs.zizq_ties import NOTHING, Folding, UniqueWhile, said_of
 from anew.store.protocol import TakenRow
 
 T = TypeVar("T")
@@ -97,6 +100,9 @@ class ShownJob(Struct, kw_only=True):
         retention: How long it is kept after its end.
         purge_at: When it is removed, epoch ms.
         completed_at: When it was completed, epoch ms.
+        unique_key: While it holds this key, a new job of the key is a duplicate of it.
+        unique_while: How long it does.
+        batch: How new jobs of its key are folded into it.
         jid: The id that its producer gave it, if it came by the Faktory Work Protocol; several jobs may have the same. Taken
             jobs are shown without it.
         expired: True if it ended because nobody started it in time.
@@ -119,6 +125,9 @@ class ShownJob(Struct, kw_only=True):
     retention: Any = UNSET
     purge_at: At | UnsetType = UNSET
     completed_at: At | UnsetType = UNSET
+    unique_key: str | UnsetType = UNSET
+    unique_while: UniqueWhile | UnsetType = UNSET
+    batch: Folding | UnsetType = UNSET
     jid: str | UnsetType = UNSET
     expired: bool | UnsetType = UNSET
     ties: ShownTies | UnsetType = UNSET
@@ -241,6 +250,9 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
     )
     for name, value in shown_policy(job.policy).items():
         setattr(shown, name, value)
+    if job.meta is not None:
+        for name, value in _shown_said(job.meta).items():
+            setattr(shown, name, value)
     return shown
 
 
@@ -250,7 +262,7 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     shown = ShownTies(
         batch=UNSET if job.batch is None else ids.write_batch(job.batch), expires_at=_set(job.expires_at)
     )
-    if job.scope is not None:
+    if job.scope is not None and job.scope != Scope.OPEN:  # `batch` says what it is folded by
         if lock is not None and lock.ends_at is not None and lock.ends_at <= now:
             lock = None
         shown.unique = ShownUnique(
@@ -264,9 +276,10 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     return UNSET if shown == ShownTies() else shown
 
 
-def stored_job(ids: IdText, key: int, job: NewJob, now: int, *, duplicate: bool = False) -> StoredJob:
+def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> StoredJob:
     """Give a new job, stored at `now` (epoch ms), as the answer to its enqueue shows it."""
     policy = _encode(job.backoff) if job.backoff is not None else job.policy
+    meta = job.meta if isinstance(job, PushedJob) else None
     return StoredJob(
         id=ids.write(key),
         type=job.type,
@@ -278,20 +291,23 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, *, duplicate: bool 
         retry_limit=_set(job.retry_limit),
         **shown_policy(None if isinstance(policy, UnsetType) else bytes(policy)),
         retention=UNSET if job.retention is None else job.retention,
-        duplicate=duplicate,
+        **(_shown_said(meta) if meta else {}),
+        duplicate=entry is not Entry.CREATED,
         folded=False,
     )
 
 
-def duplicated_job(ids: IdText, job: Job) -> StoredJob:
-    """Give the job that a new one is a duplicate of, as the answer to the enqueue shows it."""
+def existing_job(ids: IdText, job: Job, entry: Entry) -> StoredJob:
+    """Give the job that is there in place of a new one, as the answer to the enqueue shows it."""
     fields = msgspec.structs.asdict(shown_job(ids, job, payload=False))
-    return StoredJob(**fields, duplicate=True, folded=False)
+    return StoredJob(**fields, duplicate=entry is not Entry.FOLDED, folded=entry is Entry.FOLDED)
 
 
 def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
     """Give a taken job as its stream shows it."""
-    key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
+    key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, meta, payload = (
+        row
+    )
     return ShownJob(
         id=f"{tag}{key:016x}",
         type=kind,
@@ -306,6 +322,7 @@ def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
         dequeued_at=now,
         failed_at=_set(failed_at),
         retention=UNSET if retention is None else as_stored(retention),
+        **(_shown_said(meta) if meta else {}),
     )
 
 
@@ -364,6 +381,14 @@ def shown_policy(policy: bytes | None) -> Mapping[str, Any]:
         if members.keys() == set(Backoff.__struct_fields__):
             return {"backoff": members | {"exponent": Float32(float(members["exponent"]))}}
     return {"policy": shown}
+
+
+def _shown_said(meta: bytes) -> dict[str, Any]:
+    """Give what its producer said of a job's tie, by the job's `meta`."""
+    said = said_of(meta)
+    return (
+        {} if said is NOTHING else {name: _set(value) for name, value in msgspec.structs.asdict(said).items()}
+    )
 
 
 def as_stored(stored: bytes) -> Embedded:
@@ -448,8 +473,22 @@ def taken_as_json(tag: bytes, rows: Sequence[TakenRow], now: int) -> list[bytes]
     out: list[bytes] = []
     names: dict[str, bytes] = {}
     for row in rows:
-        key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
-        if limit is not None or policy is not None or retention is not None:
+        (
+            key,
+            queue,
+            kind,
+            priority,
+            ready_at,
+            attempts,
+            failed_at,
+            limit,
+            policy,
+            retention,
+            _,
+            meta,
+            payload,
+        ) = row
+        if limit is not None or policy is not None or retention is not None or meta is not None:
             out.append(JSON.encode(taken_job(tag.decode(), row, now)))
             continue
         if kind not in names:

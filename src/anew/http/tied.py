@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from anew.errors import InvalidInput, InvalidJob, NotFound
 from anew.http.formats import Format
@@ -106,12 +106,23 @@ def reading_tied_job(ids: IdText, form: Format, max_bytes: int, body: bytes, whe
     try:
         job, _ = yield from reading_one(body, form, max_bytes, NewTiedJob)
         assert isinstance(job, NewTiedJob)
+        _check_no_other_form(job)
         ties = None if job.ties is None else _hooks(ids, job.ties)
         meta = _meta(job.carried or {})
     except InvalidInput as error:
         raise placed(error, where) from None
     fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
     return PushedJob(**fields, hooks=ties, meta=meta) if ties is not None or meta else NewJob(**fields)
+
+
+def _check_no_other_form(job: NewTiedJob) -> None:
+    """Refuse Zizq's words for ties, which stand beside the job's type and not in `ties`."""
+    for name in ("unique_key", "unique_while", "batch"):
+        if getattr(job, name) not in (None, UNSET):
+            instead = (
+                "the body of POST /jobs has it" if name == "batch" else "expected `ties.unique` in its place"
+            )
+            raise InvalidJob(f"{name} is not for this body: {instead}", field=name)
 
 
 def _meta(carried: Mapping[str, str]) -> bytes:

@@ -59,7 +59,7 @@ class NewJob(Struct, gc=False):
         backoff: Zizq's three numbers; None means the server's default.
         retention: How long it is kept after its end.
         policy: Any policy in Anew's own form, as JSON; in place of `backoff`.
-        unique_key, unique_while, batch: Parts of Zizq's API that are read so that they can be refused by name.
+        unique_key, unique_while, batch: What it is tied to in Zizq's words; see `anew.jobs.zizq_ties`.
     """
 
     type: str
@@ -115,6 +115,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
         callback: A `Callback`, where it is that of `batch` and not a member; the engine's own.
         once: It is not stored while a job is there that was stored with this mark under the same `jid`.
         limit: The key with whose jobs it is bounded.
+        fold: Digest of the key whose jobs are folded together, see `anew.jobs.fold`; never beside `unique`.
     """
 
     unique: UniqueKey | None = None
@@ -124,6 +125,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
     callback: str | None = None
     once: bool = False
     limit: LimitKey | None = None
+    fold: bytes | None = None
 
 
 class PushedJob(NewJob, gc=False):

@@ -1,16 +1,18 @@
 """Folding: a new job is merged into a waiting job of the same key instead of being stored.
 
-A key has one open job at most; keys are global, over all queues. What the expressions mean is their language's business: here
-stands only when they are asked, and what follows.
+A key has one open job at most; keys are global, over all queues. Who is open is remembered as the lock of a unique key of scope
+OPEN is, so `anew.jobs.unique` says what closes an open job; nothing opens it again. What the expressions mean is their language's
+business: here stands only when they are asked, and what follows.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import blake2b
+from typing import Protocol
 
 from anew.jobs.state import State
-from anew.jobs.transitions import Move
-from anew.jobs.unique import End
+from anew.jobs.unique import DIGEST_BYTES
 
 
 class Entry(StrEnum):
@@ -25,6 +27,28 @@ class Entry(StrEnum):
     ASK = "ask"
 
 
+class Expressions(Protocol):
+    """What evaluates the expressions."""
+
+    def folded(self, when: str, fold: str, existing: bytes, new: bytes) -> bytes | None:
+        """Give the payload that two become, as JSON in one line; None if the condition does not hold.
+
+        Args:
+            when: The open job's condition; one that fails, says nothing or takes too long does not hold.
+            fold: The open job's expression for the payload.
+            existing: The open job's payload.
+            new: The new job's.
+
+        Raises:
+            InvalidInput: `fold` fails on these two, or gives none or several values.
+        """
+
+
+def fold_digest(key: str) -> bytes:
+    """Give the digest of a fold key; any text, the empty one too. It never meets the digest of a unique key."""
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES, person=b"fold").digest()
+
+
 def entry_of(ready_at: int | None, holder: State | None, now: int) -> Entry:
     """Decide how a new job with a fold key comes in.
 
@@ -36,11 +60,3 @@ def entry_of(ready_at: int | None, holder: State | None, now: int) -> Entry:
     if ready_at is not None and ready_at > now:
         return Entry.APART
     return Entry.ASK if holder is State.READY else Entry.OPEN
-
-
-_CLOSING: frozenset[Move | End] = frozenset({Move.TAKE, Move.CANCEL, Move.KILL, *End})
-
-
-def closes(event: Move | End) -> bool:
-    """Report whether an event closes an open job. Nothing opens it again: a job that has been taken is not folded into."""
-    return event in _CLOSING

@@ -18,10 +18,11 @@ from anew.jobs.unique import End
 class Hook(IntEnum):
     """The bits of a job's `hooks`, as stored.
 
-    UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good. COMPLETE and SUCCESS: it is this callback
-    of a batch. FAILED: its batch counts it as failed; set at its first report that is no success. ONCE: it is found by its
-    producer's id, so that it is not stored again; nothing that happens to it means anything for that. EXPIRED: it was not started
-    in time, and ended by that; not set where its record goes with its end. LIMITED: a key bounds it (`anew.jobs.key_limits`).
+    UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good; UNIQUE is a key to fold by too. COMPLETE and
+    SUCCESS: it is this callback of a batch. FAILED: its batch counts it as failed; set at its first report that is no success.
+    ONCE: it is found by its producer's id, so that it is not stored again; nothing that happens to it means anything for that.
+    EXPIRED: it was not started in time, and ended by that; not set where its record goes with its end. LIMITED: a key bounds it
+    (`anew.jobs.key_limits`).
     """
 
     UNIQUE = 1
@@ -69,7 +70,7 @@ class Hooked(NamedTuple):
 
 def bits_of(ties: JobHooks) -> int:
     """Give the bits of a new job."""
-    bits = int(Hook.UNIQUE) if ties.unique is not None else 0
+    bits = int(Hook.UNIQUE) if ties.unique is not None or ties.fold is not None else 0
     if ties.expires_at is not None:
         bits |= Hook.EXPIRES
     if ties.tracked:

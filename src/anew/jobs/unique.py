@@ -24,7 +24,8 @@ class Scope(StrEnum):
 
     QUEUED: while the job waits, for its time or for a worker. ACTIVE: until it ends. EXISTS: while its record exists. STARTED and
     SUCCEEDED end at an instant at the latest: STARTED when a worker takes the job before that, SUCCEEDED when the job completes
-    before that. Until then a job that dies, is cancelled, expires or is removed keeps these two.
+    before that. Until then a job that dies, is cancelled, expires or is removed keeps these two. OPEN is that of a fold key, which
+    has the same locks: until a worker takes the job, or it ends; see `anew.jobs.fold`.
     """
 
     QUEUED = "queued"
@@ -32,6 +33,7 @@ class Scope(StrEnum):
     EXISTS = "exists"
     STARTED = "started"
     SUCCEEDED = "succeeded"
+    OPEN = "open"
 
 
 TIMED = frozenset({Scope.STARTED, Scope.SUCCEEDED})
@@ -121,6 +123,7 @@ _CONFLICTS: dict[Scope, frozenset[State]] = {
     Scope.EXISTS: frozenset(State),
     Scope.STARTED: _WAITS,
     Scope.SUCCEEDED: _LIVES,
+    Scope.OPEN: frozenset(),
 }
 """For the scope of a new job, the states of the holder in which the new one is a duplicate."""
 
@@ -141,24 +144,24 @@ def conflicts(lock: Lock, scope: Scope, holder: State | None, now: int) -> bool:
 
 _K, _R, _C = Effect.KEEP, Effect.RELEASE, Effect.CLAIM
 # fmt: off
-_EFFECTS: dict[Move | End, tuple[Effect, Effect, Effect, Effect, Effect]] = {
-    #                 queued active exists started succeeded
-    Move.PROMOTE:     (_K,    _K,    _K,    _K,     _K),
-    Move.HASTEN:      (_K,    _K,    _K,    _K,     _K),
-    Move.POSTPONE:    (_K,    _K,    _K,    _K,     _K),
-    Move.TAKE:        (_R,    _K,    _K,    _R,     _K),
-    Move.COMPLETE:    (_R,    _R,    _K,    _K,     _R),
-    Move.RETRY:       (_C,    _K,    _K,    _K,     _K),
-    Move.DIE:         (_R,    _R,    _K,    _K,     _K),
-    Move.RELEASE:     (_C,    _K,    _K,    _K,     _K),
-    Move.SNOOZE:      (_C,    _K,    _K,    _K,     _K),
-    Move.DELAY:       (_C,    _K,    _K,    _K,     _K),
-    Move.CANCEL:      (_R,    _R,    _K,    _K,     _K),
-    Move.KILL:        (_R,    _R,    _K,    _K,     _K),
-    Move.REDRIVE:     (_C,    _C,    _C,    _K,     _K),
-    End.EXPIRED:      (_R,    _R,    _K,    _K,     _K),
-    End.DELETED:      (_R,    _R,    _R,    _K,     _K),
-    End.REAPED:       (_R,    _R,    _R,    _K,     _K),
+_EFFECTS: dict[Move | End, tuple[Effect, Effect, Effect, Effect, Effect, Effect]] = {
+    #                 queued active exists started succeeded open
+    Move.PROMOTE:     (_K,    _K,    _K,    _K,     _K,     _K),
+    Move.HASTEN:      (_K,    _K,    _K,    _K,     _K,     _K),
+    Move.POSTPONE:    (_K,    _K,    _K,    _K,     _K,     _K),
+    Move.TAKE:        (_R,    _K,    _K,    _R,     _K,     _R),
+    Move.COMPLETE:    (_R,    _R,    _K,    _K,     _R,     _R),
+    Move.RETRY:       (_C,    _K,    _K,    _K,     _K,     _K),
+    Move.DIE:         (_R,    _R,    _K,    _K,     _K,     _R),
+    Move.RELEASE:     (_C,    _K,    _K,    _K,     _K,     _K),
+    Move.SNOOZE:      (_C,    _K,    _K,    _K,     _K,     _K),
+    Move.DELAY:       (_C,    _K,    _K,    _K,     _K,     _K),
+    Move.CANCEL:      (_R,    _R,    _K,    _K,     _K,     _R),
+    Move.KILL:        (_R,    _R,    _K,    _K,     _K,     _R),
+    Move.REDRIVE:     (_C,    _C,    _C,    _K,     _K,     _K),
+    End.EXPIRED:      (_R,    _R,    _K,    _K,     _K,     _R),
+    End.DELETED:      (_R,    _R,    _R,    _K,     _K,     _R),
+    End.REAPED:       (_R,    _R,    _R,    _K,     _K,     _R),
 }
 # fmt: on
 _COLUMN = {scope: column for column, scope in enumerate(Scope)}

@@ -46,6 +46,7 @@ TakenRow = tuple[
     bytes | None,  # policy
     bytes | None,  # retention
     int | None,  # bytes of a payload that is kept apart
+    bytes | None,  # meta, of a job with a unique key or a key to fold by
     bytes,  # payload
 ]
 """A job as a take hands it out: a bare tuple, because it goes straight from the row to the wire."""
@@ -608,6 +609,9 @@ class Store(Protocol):
 
     def apply(self, changes: Sequence[Change]) -> list[int]:
         """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written."""
+
+    def rewrite_payload(self, key: int, payload: bytes) -> None:
+        """Give a job that is there another payload."""
 
     def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
         """Write changed values; a row that is no longer in the queue and state that it was read in is left alone.

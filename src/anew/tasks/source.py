@@ -242,7 +242,7 @@ class EmbeddedSource:
     def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
         write, find, carried = self._engine.ids.write, self.tasks.get, self._carried
         runs = []
-        for key, queue, name, _, ready_at, attempts, _, limit, policy, retention, _, payload in rows:
+        for key, queue, name, _, ready_at, attempts, _, limit, policy, retention, _, _, payload in rows:
             holds = policy_of(policy, limit, self._engine.parts.defaults.policy)
             retries = None if holds is None else holds.retries
             runs.append(

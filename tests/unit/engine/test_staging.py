@@ -51,7 +51,7 @@ def test_a_long_job_appears_whole_after_its_last_part() -> None:
     key, now = answer.result.keys[0], answer.result.now
     assert now == NOW
     assert worker.keys == [key]
-    assert worker.rows[0][11] == bytes(long_job().payload)
+    assert worker.rows[0][-1] == bytes(long_job().payload)
     assert rows(group, "staged") == 0
 
 

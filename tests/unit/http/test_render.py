@@ -138,17 +138,17 @@ def test_the_plain_answer_is_that_of_any_new_job(name: str) -> None:
         )
 
 
-ROW: Any = (10, "q", "t", 5, 100, 0, None, None, None, None, None, b'{"a":[1]}')
+ROW: Any = (10, "q", "t", 5, 100, 0, None, None, None, None, None, None, b'{"a":[1]}')
 
 
 @pytest.mark.parametrize(
     "row",
     [
         ROW,
-        (11, '"\\é\n', '","id":"', 0, 0, 7, None, None, None, None, 9, b"null"),
-        (*ROW[:6], 6, None, None, None, None, b"1"),
-        (*ROW[:6], 6, 0, b'{"exponent":2.0,"base_ms":1,"jitter_ms":0}', b'{"dead_ms":5}', None, b"1"),
-        (*ROW[:6], 6, None, b'"even"', None, None, b"1"),
+        (11, '"\\é\n', '","id":"', 0, 0, 7, None, None, None, None, 9, None, b"null"),
+        (*ROW[:6], 6, None, None, None, None, None, b"1"),
+        (*ROW[:6], 6, 0, b'{"exponent":2.0,"base_ms":1,"jitter_ms":0}', b'{"dead_ms":5}', None, None, b"1"),
+        (*ROW[:6], 6, None, b'"even"', None, None, None, b"1"),
     ],
 )
 def test_a_taken_row_is_written_as_its_job_is_shown(row: Any) -> None:
@@ -156,13 +156,19 @@ def test_a_taken_row_is_written_as_its_job_is_shown(row: Any) -> None:
     now = 1_700
     (written,) = taken_as_json(IDS.tag_bytes, [row], now)
     assert written == JSON.encode(taken_job(IDS.tag, row, now))
-    key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
+    key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, _, payload = row
     job = make_job(
         key=key, queue=queue, type=kind, priority=priority, ready_at=ready_at, attempts=attempts,
         failed_at=failed_at, retry_limit=limit, policy=policy, retention=retention, payload=payload,
         state=State.IN_FLIGHT, dequeued_at=now,
     )  # fmt: skip
     assert written == JSON.encode(shown_job(IDS, job, payload=True))
+
+
+def test_a_taken_row_with_a_unique_key_is_written_as_its_job_is_shown() -> None:
+    meta = b' ["",0,null,"",0,"",null,0,{"unique_key":"k","unique_while":"active"}]'
+    (written,) = taken_as_json(IDS.tag_bytes, [(*ROW[:11], meta, b"1")], 1_700)
+    assert written.endswith(b',"dequeued_at":1700,"unique_key":"k","unique_while":"active"}')
 
 
 @pytest.mark.parametrize("policy", [b'"even"', b'{"preset":"faktory","limit":6}'])

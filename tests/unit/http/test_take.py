@@ -27,7 +27,7 @@ from .asked import Answer, Asked, HandStream
 NOW = 1_700_000_000_000
 MSGPACK_STREAM = "application/vnd.zizq.msgpack-stream"
 BACKOFF = b'{"exponent":2.0,"base_ms":1,"jitter_ms":0}'
-ROW: Any = (10, "q", "t", 5, 100, 0, None, None, None, None, None, b'{"a":1}')
+ROW: Any = (10, "q", "t", 5, 100, 0, None, None, None, None, None, None, b'{"a":1}')
 LINE = (
     b'{"id":"tag000000000000000000000a","type":"t","queue":"q","priority":5,"status":"in_flight","payload":{"a":1},'
     b'"ready_at":100,"attempts":0,"dequeued_at":1700000000000}\n'
@@ -111,7 +111,7 @@ def test_what_was_taken_is_sent_as_lines(edge: Edge) -> None:
     assert edge.commit.calls == [("add", ("q",), 1)]
 
 
-FULL_ROW: Any = (11, "q", "t", 5, 100, 2, 99, 3, BACKOFF, b'{"dead_ms":7}', None, b"null")
+FULL_ROW: Any = (11, "q", "t", 5, 100, 2, 99, 3, BACKOFF, b'{"dead_ms":7}', None, None, b"null")
 FULL_JOB = {
     "id": "tag000000000000000000000b",
     "type": "t",

@@ -100,6 +100,7 @@ def test_a_duration_that_is_no_positive_number_is_refused(seconds: object) -> No
         (Scope.EXISTS, EVERY),
         (Scope.STARTED, WAITING),
         (Scope.SUCCEEDED, WAITING | {"in_flight"}),
+        (Scope.OPEN, set()),
     ],
 )
 def test_the_new_jobs_scope_decides_against_the_holders_state(scope: Scope, states: set[str]) -> None:
@@ -124,23 +125,23 @@ def test_a_timed_lock_holds_until_its_end_whatever_becomes_of_its_job(
 
 KEEPS, FREES, TAKES = "stays", "released", "taken if free"
 EXPECTED = {
-    # event:    queued  active  exists  started succeeded
-    "promote":  [KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
-    "hasten":   [KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
-    "postpone": [KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
-    "take":     [FREES, KEEPS, KEEPS, FREES, KEEPS],
-    "retry":    [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
-    "release":  [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
-    "snooze":   [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
-    "delay":    [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
-    "complete": [FREES, FREES, KEEPS, KEEPS, FREES],
-    "die":      [FREES, FREES, KEEPS, KEEPS, KEEPS],
-    "cancel":   [FREES, FREES, KEEPS, KEEPS, KEEPS],
-    "kill":     [FREES, FREES, KEEPS, KEEPS, KEEPS],
-    "expired":  [FREES, FREES, KEEPS, KEEPS, KEEPS],
-    "redrive":  [TAKES, TAKES, TAKES, KEEPS, KEEPS],
-    "deleted":  [FREES, FREES, FREES, KEEPS, KEEPS],
-    "reaped":   [FREES, FREES, FREES, KEEPS, KEEPS],
+    # event:    queued  active  exists  started succeeded open
+    "promote":  [KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "hasten":   [KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "postpone": [KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "take":     [FREES, KEEPS, KEEPS, FREES, KEEPS, FREES],
+    "retry":    [TAKES, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "release":  [TAKES, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "snooze":   [TAKES, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "delay":    [TAKES, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS],
+    "complete": [FREES, FREES, KEEPS, KEEPS, FREES, FREES],
+    "die":      [FREES, FREES, KEEPS, KEEPS, KEEPS, FREES],
+    "cancel":   [FREES, FREES, KEEPS, KEEPS, KEEPS, FREES],
+    "kill":     [FREES, FREES, KEEPS, KEEPS, KEEPS, FREES],
+    "expired":  [FREES, FREES, KEEPS, KEEPS, KEEPS, FREES],
+    "redrive":  [TAKES, TAKES, TAKES, KEEPS, KEEPS, KEEPS],
+    "deleted":  [FREES, FREES, FREES, KEEPS, KEEPS, FREES],
+    "reaped":   [FREES, FREES, FREES, KEEPS, KEEPS, FREES],
 }  # fmt: skip
 WORDS = {Effect.KEEP: KEEPS, Effect.RELEASE: FREES, Effect.CLAIM: TAKES}
 

@@ -430,6 +430,10 @@ DELETE FROM payload;
 -- Payloads of all jobs that have come, when every job is removed.
 DELETE FROM payload WHERE job_id NOT IN (SELECT job_id FROM staged);
 
+-- name: rewrite_payload
+-- Another payload of a job that is there.
+UPDATE job SET payload_bytes = ?, payload = ?, payload_crc = ? WHERE id = ?;
+
 -- name: delete_payloads
 -- Payloads of deleted jobs.
 DELETE FROM payload WHERE job_id IN (@marks);

@@ -12,10 +12,11 @@ import msgspec
 from anew.jobs.change import Change
 from anew.jobs.codec import LAST_INSTANT, JobHooks, NewJob, PushedJob
 from anew.jobs.decide import initial_state
-from anew.jobs.hooks import bits_of
+from anew.jobs.hooks import Hook, bits_of
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.moved import MovedJob
 from anew.jobs.state import State
+from anew.jobs.unique import Scope
 from anew.store.protocol import Hold, Rewrite
 
 CODE: Final[dict[State, int]] = {
@@ -54,7 +55,7 @@ WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
 
 TAKEN_COLUMNS: Final = (
     "id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, "
-    "payload_bytes, payload, payload_crc, hooks"
+    f"payload_bytes, CASE WHEN hooks & {Hook.UNIQUE:d} THEN meta END, payload, payload_crc, hooks"
 )
 """What a take reads: the fields of `TakenRow`, and behind them the checksum and the job's hooks."""
 
@@ -120,6 +121,8 @@ def hooked_values(key: int, job: PushedJob, ties: JobHooks, now: int) -> Row:
     """Give the columns of `insert_hooked`."""
     unique = ties.unique
     digest, scope = (None, None) if unique is None else (unique.digest, str(unique.scope))
+    if ties.fold is not None:
+        digest, scope = ties.fold, str(Scope.OPEN)
     return (*pushed_values(key, job, now), bits_of(ties), ties.expires_at, ties.batch, digest, scope)
 
 

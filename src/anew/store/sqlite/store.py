@@ -46,11 +46,13 @@ from anew.store.sqlite.rows import (
     COMPLETED,
     DEAD,
     IN_FLIGHT,
+    INLINE_BYTES,
     READY,
     STATE,
     STATE_AT,
     WIDTH_OF_JOB,
     change_values,
+    checksum,
     damage,
     job_of,
     rewrite_values,
@@ -544,6 +546,15 @@ class SqliteStore:
         return True
 
     # -- changes from outside
+
+    def rewrite_payload(self, key: int, payload: bytes) -> None:
+        """Give a job that is there another payload."""
+        self._payloads.delete([key])
+        apart = len(payload) > INLINE_BYTES
+        if apart:
+            self._payloads.insert(key, msgspec.Raw(payload))
+        stored = (len(payload), None) if apart else (None, payload)
+        self._execute(sql("rewrite_payload"), (*stored, checksum(payload), key))
 
     def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
         """Write changed values; a row that is no longer in the queue and state that it was read in is left alone."""

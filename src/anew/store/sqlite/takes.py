@@ -159,7 +159,7 @@ class Takes:
         corrupt: dict[int, str] = {}
         total = 0
         for row in found:
-            size, payload, crc = row[10:13]
+            size, _, payload, crc = row[10:14]
             if size is not None:
                 if total and total + size > max_bytes:
                     break
@@ -170,7 +170,7 @@ class Takes:
                 continue
             wrong = damage(size, crc, payload)
             if wrong is None:
-                rows.append((*row[:11], payload))
+                rows.append((*row[:12], payload))
             else:
                 corrupt[row[0]] = wrong
         return rows, corrupt
