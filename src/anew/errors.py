@@ -8,6 +8,8 @@
         MalformedRequest    bytes that are not a request at all
         TooLarge            more bytes or items than may come at once
         BlockedAddress      an address that nothing is sent to
+        InvalidExpression   an expression of jq that cannot be compiled, or does not give what it should
+        ExpressionTooSlow   an expression of jq that takes more time or memory for one payload than it may
       NotFound            no such job, error record or queue
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
@@ -101,6 +103,18 @@ class BlockedAddress(InvalidInput):
     """A host, or an address that its name has, is one that nothing is sent to."""
 
     code = "blocked_address"
+
+
+class InvalidExpression(InvalidInput):
+    """An expression of jq cannot be compiled, or does not give what it should."""
+
+    code = "invalid_expression"
+
+
+class ExpressionTooSlow(InvalidInput):
+    """An expression of jq takes more time or memory for one payload than it may; its evaluation was ended."""
+
+    code = "expression_too_slow"
 
 
 class NotFound(AnewError):

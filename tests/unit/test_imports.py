@@ -26,6 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "logs": {"errors", "units"},
     "backoff": {"errors", "units"},
     "jobs": {"backoff", "errors", "units"},
+    "jq": {"errors"},
     "store": set(),
     "store.protocol": {"store.topics", "jobs", "errors"},
     "store.topics": {"errors"},
@@ -85,6 +86,7 @@ OWNERS = {
     "django_tasks": "django",
     "asgiref": "django",
     "prometheus_client": "http prometheus",
+    "jq": "jq",
     "aiohttp": "topics",
     "cryptography": "topics",
 }

@@ -88,6 +88,8 @@ STATUSES = {
     "malformed_request": 400,
     "too_large": 413,
     "blocked_address": 400,
+    "invalid_expression": 400,
+    "expression_too_slow": 400,
     "not_found": 404,
     "conflict": 409,
     "illegal_transition": 409,

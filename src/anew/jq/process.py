@@ -1,0 +1,202 @@
+"""One process that evaluates, as its users see it: started when first needed, asked, ended, replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from anew.errors import ExpressionTooSlow, InternalError, Overloaded
+from anew.jq import evaluating
+from anew.jq.evaluating import ANSWER, CPU_S, DONE, MEMORY_BYTES, MOST_RESULT, READY, Refused, framed
+
+WALL_S: Final = 2.0
+"""The longest that one evaluation may take by the clock; the process itself keeps to its processor time."""
+
+WALL_S_PER_MIB: Final = 0.4
+START_S: Final = 20.0
+
+TOO_LONG: Final = f"the expression takes more than {CPU_S * 1_000:.0f} ms for one payload"
+TOO_MUCH: Final = (
+    f"the expression takes more than {MEMORY_BYTES >> 20} MiB of memory for one payload, or nests too deeply"
+)
+
+_MOST_REFUSAL: Final = 1_000
+"""Characters of what jq says: it may repeat a payload."""
+
+
+class _Ended(Exception):
+    """The process has ended before its answer.
+
+    Args:
+        late: It had used up its time.
+    """
+
+    def __init__(self, *, late: bool) -> None:
+        super().__init__()
+        self.late = late
+
+
+class EvaluatingProcess:
+    """A process that evaluates; one thread at a time asks it.
+
+    Args:
+        niceness: How far it stands back behind other processes, 0 to 19.
+    """
+
+    def __init__(self, niceness: int) -> None:
+        self._niceness = niceness
+        self._lock = Lock()  # of what follows; nobody waits while holding it
+        self._closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its id; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    def ask(self, parts: Sequence[bytes], within_s: float = 0.0) -> bytes:
+        """Have a request answered.
+
+        Args:
+            parts: Its kind and what belongs to it.
+            within_s: How long the process itself may go on with new payloads.
+
+        Raises:
+            Refused: The expression does not do.
+            ExpressionTooSlow: It has used up its bounds, and the process was ended.
+            Overloaded: `close` was called.
+        """
+        wall_s = WALL_S + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
+        try:
+            return self._attempt(parts, wall_s)
+        except _Ended as ended:
+            if ended.late:
+                raise ExpressionTooSlow(TOO_LONG) from None
+        # Somebody else may have ended it, or what earlier expressions left may have filled it: a fresh one can tell.
+        try:
+            return self._attempt(parts, wall_s)
+        except _Ended as ended:
+            raise ExpressionTooSlow(TOO_LONG if ended.late else TOO_MUCH) from None
+
+    def close(self) -> None:
+        """End it, and whatever it does; it is not started again."""
+        with self._lock:
+            self._closed = True
+        self._end()
+
+    # ---- inside
+
+    def _attempt(self, parts: Sequence[bytes], wall_s: float) -> bytes:
+        """Ask once; raises _Ended if the process is gone by then."""
+        try:
+            connection = self._started()
+            end = time.monotonic() + wall_s
+            connection.settimeout(wall_s)
+            connection.sendall(framed(parts))
+            return _answer(connection, end)
+        except Refused:
+            raise
+        except TimeoutError:
+            self._end()
+            raise _Ended(late=True) from None
+        except (OSError, EOFError):
+            ended_by = self._end()
+            self._check_open()
+            raise _Ended(late=ended_by == signal.SIGPROF) from None
+        except BaseException:  # Ctrl-C in a program: the next one that asks must not get this answer
+            self._end()
+            raise
+
+    def _started(self) -> socket.socket:
+        if self._socket is not None:
+            return self._socket
+        with self._lock:
+            self._check_open()
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program, no input in its words
+                    [
+                        sys.executable,
+                        "-I",
+                        "-S",
+                        evaluating.__file__,
+                        _directory_of_jq(),
+                        str(self._niceness),
+                    ],
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                    start_new_session=True,  # Ctrl-C in a terminal is for the server, which ends it
+                )
+            self._socket = ours
+        try:
+            ready = _answer(ours, time.monotonic() + START_S)
+        except (OSError, EOFError):
+            self._end()
+            self._check_open()
+            raise InternalError("the process that evaluates expressions does not start") from None
+        assert ready == READY
+        return ours
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Overloaded("the server is shutting down")
+
+    def _end(self) -> int:
+        """End it, and give the signal that it died of; 0 if it ended otherwise."""
+        with self._lock:
+            process, self._process = self._process, None
+            connection, self._socket = self._socket, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)  # who reads from it in another thread wakes up
+            connection.close()
+        if process is None:
+            return 0
+        process.kill()  # without effect if it has ended
+        return max(0, -process.wait())
+
+
+def _answer(connection: socket.socket, end: float) -> bytes:
+    status, length = ANSWER.unpack(_received(connection, ANSWER.size, end))
+    if length > MOST_RESULT:
+        raise EOFError(length)
+    text = _received(connection, length, end)
+    if status != DONE:
+        raise Refused(text.decode()[:_MOST_REFUSAL])
+    return text
+
+
+def _received(connection: socket.socket, length: int, end: float) -> bytes:
+    received = bytearray(length)
+    rest = memoryview(received)
+    while rest:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        n = connection.recv_into(rest)
+        if not n:
+            raise EOFError
+        rest = rest[n:]
+    return bytes(received)
+
+
+def _directory_of_jq() -> str:
+    """Find the folder of jq's module without importing it: it belongs into the process alone."""
+    found = importlib.util.find_spec("jq")
+    if found is None or found.origin is None:
+        raise InternalError("the package jq is not installed")
+    return str(Path(found.origin).parent)
