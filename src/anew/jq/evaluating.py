@@ -25,8 +25,8 @@ CPU_S_PER_MIB: Final = 0.1
 MEMORY_BYTES: Final = 256 << 20
 """Address space of the process."""
 
-MOST_RESULT: Final = 32 << 20
-"""Bytes of what a fold gives, as of any payload."""
+MOST_MERGED: Final = 256 << 10
+"""Bytes of two payloads that are merged, and of what they become: a transaction waits for it."""
 
 _KEPT_PROGRAMS: Final = 32
 
@@ -37,6 +37,7 @@ COMPILE: Final = b"compile"
 MATCHING: Final = b"matching"
 WHEN: Final = b"when"
 FOLD: Final = b"fold"
+MERGE: Final = b"merge"
 
 FILTER: Final = "filter"
 """The form of an expression whose input is a payload; `when` and `fold` have none, and two variables."""
@@ -174,7 +175,7 @@ def when(programs: Programs, parts: Sequence[bytes]) -> bytes:
 
 
 def fold(programs: Programs, parts: Sequence[bytes]) -> bytes:
-    """Evaluate a fold: its text and two payloads come in; its one output goes out as JSON."""
+    """Evaluate a fold: its text and two payloads come in; its one output goes out as JSON, if it is not too long to be used."""
     outputs = _outputs(programs, "fold", parts)
     result = next(outputs, None)
     if result is None:
@@ -182,9 +183,17 @@ def fold(programs: Programs, parts: Sequence[bytes]) -> bytes:
     if next(outputs, None) is not None:
         raise Refused("it gives several values; expected one")
     written = bytes(result.encode())
-    if len(written) > MOST_RESULT:
-        raise Refused(f"its value has {len(written)} bytes; expected at most {MOST_RESULT}")
-    return written
+    return written if len(written) <= MOST_MERGED else b""
+
+
+def merge(programs: Programs, parts: Sequence[bytes]) -> bytes:
+    """Evaluate both: a condition, a fold and two payloads come in; what the fold gives goes out, or nothing: it does not hold."""
+    condition, text, existing, new = parts
+    try:
+        holds = when(programs, (condition, existing, new)) == b"1"
+    except Refused:
+        holds = False
+    return fold(programs, (text, existing, new)) if holds else b""
 
 
 def _outputs(programs: Programs, form: str, parts: Sequence[bytes]) -> Iterator[Any]:
@@ -197,7 +206,7 @@ def _outputs(programs: Programs, form: str, parts: Sequence[bytes]) -> Iterator[
         raise Refused(str(error)) from None
 
 
-KINDS: Final = {COMPILE: compiles, MATCHING: matching, WHEN: when, FOLD: fold}
+KINDS: Final = {COMPILE: compiles, MATCHING: matching, WHEN: when, FOLD: fold, MERGE: merge}
 
 
 # ---- the process

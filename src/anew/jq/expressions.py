@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from anew.errors import ExpressionTooSlow, InvalidExpression, Overloaded
-from anew.jq.evaluating import COMPILE, FILTER, FOLD, MATCHING, WHEN, Refused
+from anew.jq.evaluating import COMPILE, FILTER, FOLD, MATCHING, MERGE, MOST_MERGED, WHEN, Refused
 from anew.jq.process import EvaluatingProcess
 
 MOST_TEXT: Final = 4096
@@ -93,25 +93,29 @@ class Expressions:
             new: The one that comes.
 
         Returns:
-            The merged payload as JSON in one line; None if the condition does not hold, gives nothing, an error, or takes too long.
+            The merged payload as JSON in one line; None if the condition does not hold, gives nothing or an error, or if that takes
+            too long or is too long: `MOST_MERGED` bytes.
 
         Raises:
-            InvalidExpression: `fold` gives an error, nothing, or several values, or takes more than it may.
+            InvalidExpression: `fold` gives an error, nothing, or several values.
             Overloaded: As `check`.
         """
+        if len(existing) + len(new) > MOST_MERGED:
+            return None
+        asked = (MERGE, _written(when, "when"), _written(fold, "fold"), existing, new)
         with _taken(self._folds) as process:
             try:
-                if process.ask((WHEN, _written(when, "when"), existing, new)) != b"1":
-                    return None
-            except (Refused, ExpressionTooSlow):
+                return process.ask(asked) or None
+            except Refused as refusal:
+                raise InvalidExpression(f"fold: {refusal}", field="fold") from None
+            except ExpressionTooSlow:
                 return None
-            with _naming("fold", "fold"):
-                return process.ask((FOLD, _written(fold, "fold"), existing, new))
 
     def check_fold(self, when: str, fold: str, payload: bytes) -> None:
         """Compile a condition and a fold, then try both with one payload for both variables.
 
-        The condition may give nothing; the fold must give one value.
+        The condition may give nothing; the fold must give one value. The process that folds is started, so that no transaction
+        waits for that.
 
         Raises:
             InvalidExpression: One of them does not do.
@@ -121,13 +125,15 @@ class Expressions:
             name: _written(text, name, "batch expression: ")
             for name, text in (("when", when), ("fold", fold))
         }
-        with _taken(self._folds) as process:
+        with _taken(self._filters) as process:
             for name, text in texts.items():
                 with _naming(f"batch expression: {name}", name):
                     process.ask((COMPILE, name.encode(), text))
             for name, text in texts.items():
                 with _naming(f"batch dry-run: {name}", name):
                     process.ask((WHEN if name == "when" else FOLD, text, payload, payload))
+        with _taken(self._folds) as process:
+            process.start()
 
     def close(self) -> None:
         """End the processes; evaluations under way, and later ones, raise Overloaded."""

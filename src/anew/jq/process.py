@@ -16,7 +16,7 @@ from typing import Final
 
 from anew.errors import ExpressionTooSlow, InternalError, Overloaded
 from anew.jq import evaluating
-from anew.jq.evaluating import ANSWER, CPU_S, DONE, MEMORY_BYTES, MOST_RESULT, READY, Refused, framed
+from anew.jq.evaluating import ANSWER, CPU_S, DONE, MEMORY_BYTES, READY, Refused, framed
 
 WALL_S: Final = 2.0
 """The longest that one evaluation may take by the clock; the process itself keeps to its processor time."""
@@ -28,6 +28,9 @@ TOO_LONG: Final = f"the expression takes more than {CPU_S * 1_000:.0f} ms for on
 TOO_MUCH: Final = (
     f"the expression takes more than {MEMORY_BYTES >> 20} MiB of memory for one payload, or nests too deeply"
 )
+
+MOST_ANSWER: Final = 1 << 20
+"""Bytes of an answer: what is merged, what jq says, or a byte for each payload of a request."""
 
 _MOST_REFUSAL: Final = 1_000
 """Characters of what jq says: it may repeat a payload."""
@@ -87,6 +90,10 @@ class EvaluatingProcess:
             return self._attempt(parts, wall_s)
         except _Ended as ended:
             raise ExpressionTooSlow(TOO_LONG if ended.late else TOO_MUCH) from None
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        self._started()
 
     def close(self) -> None:
         """End it, and whatever it does; it is not started again."""
@@ -171,7 +178,7 @@ class EvaluatingProcess:
 
 def _answer(connection: socket.socket, end: float) -> bytes:
     status, length = ANSWER.unpack(_received(connection, ANSWER.size, end))
-    if length > MOST_RESULT:
+    if length > MOST_ANSWER:
         raise EOFError(length)
     text = _received(connection, length, end)
     if status != DONE:

@@ -15,7 +15,7 @@ import pytest
 
 from anew.errors import ExpressionTooSlow, InvalidExpression, Overloaded
 from anew.jq import MOST_TEXT, Expressions
-from anew.jq.evaluating import MOST_RESULT
+from anew.jq.evaluating import MOST_MERGED
 from anew.jq.process import EvaluatingProcess
 
 NULL = b"null"
@@ -308,7 +308,6 @@ def test_a_fold_keeps_the_digits_of_numbers(expressions: Expressions) -> None:
         ("1, 2", "it gives several values; expected one"),
         ('1, error("no")', "no"),
         ("$other", r"\$other is not defined at line 1, column 1"),
-        ("def f: f; f", "the expression takes more than 100 ms for one payload"),
     ],
 )
 def test_a_fold_that_fails_is_refused(expressions: Expressions, fold: str, reason: str) -> None:
@@ -317,16 +316,20 @@ def test_a_fold_that_fails_is_refused(expressions: Expressions, fold: str, reaso
     assert refused.value.field == "fold"
 
 
-def test_what_a_fold_gives_is_bounded(expressions: Expressions) -> None:
-    half = b'"' + b"x" * (MOST_RESULT // 2 - 1) + b'"'
-    assert (
-        expressions.folded("true", "$existing + $new", half, half) == b'"' + b"x" * (MOST_RESULT - 2) + b'"'
-    )
-    with pytest.raises(
-        InvalidExpression,
-        match=rf"\Afold: its value has {MOST_RESULT + 1} bytes; expected at most {MOST_RESULT}\Z",
-    ):
-        expressions.folded("true", '$existing + $new + "y"', half, half)
+def test_what_is_too_long_is_not_folded(expressions: Expressions) -> None:
+    """Bytes of both payloads together, and of what they become."""
+    half = b'"' + b"x" * (MOST_MERGED // 2 - 2) + b'"'
+    longer = half[:-1] + b'x"'
+    joined = expressions.folded("true", "$existing + $new", half, half)
+    assert joined == b'"' + b"x" * (MOST_MERGED - 4) + b'"'
+    assert expressions.folded("true", "1", half, longer) is None
+    assert expressions.folded("true", '$existing + $new + "yyy"', half, half) is None
+    expressions.check_fold("true", "$existing + $new", longer)
+
+
+def test_a_fold_that_takes_too_long_does_not_fold(expressions: Expressions) -> None:
+    assert expressions.folded("true", "def f: f; f", b"1", b"2") is None
+    assert expressions.folded("true", "3", b"1", b"2") == b"3"
 
 
 @pytest.mark.parametrize(
