@@ -159,6 +159,8 @@ def can_be_said(case: Case) -> bool:
     jobs = [*jobs, *callbacks, *_jobs_of_entries(body)]
     if any(isinstance(job, dict) and isinstance(job.get("policy"), dict) for job in jobs):
         return False
+    if any(isinstance(job, dict) and job.get("batch") is not None for job in jobs):  # jq's language
+        return False
     tied = [job["ties"] for job in jobs if isinstance(job, dict) and isinstance(job.get("ties"), dict)]
     return not any("batch" in ties and ties["batch"] is not None for ties in tied)
 

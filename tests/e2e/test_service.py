@@ -72,19 +72,6 @@ def assert_not_served(response: Response, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"batch": {"key": "k", "when": "true", "fold": "$new"}}, "batch"),
-    ],
-)
-def test_batched_jobs_are_403(client: Client, queue: str, fields: dict[str, object], word: str) -> None:
-    job = {"type": "t", "queue": queue, "payload": 1}
-    assert_not_served(client.post("/jobs", job | fields), word)
-    assert_not_served(client.post("/jobs/bulk", {"jobs": [job, job | fields]}), word)
-    assert client.count(queue=queue) == 0
-
-
-@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", "/crons"),

@@ -54,7 +54,9 @@ from anew.http import (
     topics,
 )
 from anew.http.api import Api, Context
+from anew.http.fold_checks import FoldChecks
 from anew.http.router import Router
+from anew.jq import Expressions
 from anew.net.chunks import Chunks
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
@@ -99,6 +101,7 @@ class Server:
         self._load = load
         self._tables_changed: Callable[[Settings, Callable[[Any], None]], None] | None = None
         self.store = store
+        expressions = Expressions()
         self.engine = Engine(
             store,
             clock=clock or SystemClock(),
@@ -108,8 +111,10 @@ class Server:
                 max_lease_ms=settings.timing.max_lease_ms,
                 min_free_bytes=settings.limits.min_free_disk,
             ),
+            expressions=expressions,
         )
         self._stopping: asyncio.Event | None = None
+        self._expressions = expressions
 
     async def run(
         self, ready: Callable[[Mapping[str, str]], None] | None = None, *, heeds_signals: bool = True
@@ -141,7 +146,8 @@ class Server:
             peers=lambda: counters.connections - len(streams.open) - self.engine.fetches.waiting(),
             reap_ms=self.settings.timing.reaper_interval_ms,
         )
-        context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
+        fold_checks = FoldChecks(self._expressions, loop)
+        context = Context(self.engine, commit, reads, api_settings(self.settings), counters, fold_checks)
         router = Router()
         streams = add_routes(router, context, loop)
         deliverers = Deliverers(self.settings)
@@ -166,6 +172,8 @@ class Server:
         except OSError as error:
             server.close()
             commit.close()
+            fold_checks.close()
+            self._expressions.close()
             reads.close()
             raise cannot_listen(host, port, error, "--" if name == "primary" else "--fwp-") from error
         if ready is not None:
@@ -176,7 +184,9 @@ class Server:
         log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
         await server.drain(self.settings.timing.drain_timeout_ms)
         await deliverers.stop()
+        fold_checks.close()
         commit.close()
+        self._expressions.close()
         await helper.close()
         reads.close()
         return 0

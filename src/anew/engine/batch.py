@@ -278,9 +278,11 @@ class Batch:
         return Enqueued(keys, self.now)
 
     def _insert_hooked(self, keys: Sequence[int], jobs: Sequence[NewJob], *, staged: bool) -> Enqueued:
-        """Store those of some new jobs that are not there already and whose batches are known."""
-        if len(jobs) > 1 and any(map(_is_folded, jobs)):
-            return self._insert_one_by_one(keys, jobs, staged=staged)
+        """Store those of some new jobs that are not there already and whose batches are known.
+
+        Raises:
+            InvalidInput: One cannot be folded; nothing is written.
+        """
         out = self.hooks.sort(keys, jobs)
         if staged:
             for at in out:
@@ -292,6 +294,7 @@ class Batch:
             self.hooks.came(own, [jobs[at] for at in created])
             self.due_changed = True
             self.stats.enqueued += len(created)
+        self.hooks.write_folded()
         if not out:
             return Enqueued(keys, self.now)
         answered = list(keys)
@@ -299,23 +302,6 @@ class Batch:
         for at, (entry, existing) in out.items():
             answered[at] = existing
             entries[at] = entry
-        return Enqueued(answered, self.now, entries)
-
-    def _insert_one_by_one(self, keys: Sequence[int], jobs: Sequence[NewJob], *, staged: bool) -> Enqueued:
-        """As `_insert_hooked`, where some may be folded into others of the same list."""
-        answered: list[int] = []
-        entries: dict[int, Entry] = {}
-        for at, (key, job) in enumerate(zip(keys, jobs, strict=True)):
-            if isinstance(job, PushedJob) and job.hooks is not None:
-                entered = self._insert_hooked([key], [job], staged=staged)
-            else:
-                self.store.insert([key], [job], self.now, staged=staged)
-                self.due_changed = True
-                self.stats.enqueued += 1
-                entered = Enqueued([key], self.now)
-            answered += entered.keys
-            if entered.existing:
-                entries[at] = entered.existing[0]
         return Enqueued(answered, self.now, entries)
 
     # -- the ends of attempts
@@ -604,7 +590,3 @@ class Batch:
         self.store.delete(gone)
         self.stats.expired += len(keys)
         return len(keys)
-
-
-def _is_folded(job: NewJob) -> bool:
-    return isinstance(job, PushedJob) and job.hooks is not None and job.hooks.fold is not None

@@ -25,8 +25,9 @@ from anew.engine.ops import Call, Enqueue, Op
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
-from anew.errors import AnewError, ForkedStore, InternalError, StoreBusy, StoreFailed, StoreFull
+from anew.errors import AnewError, ForkedStore, InternalError, InvalidInput, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
+from anew.jobs.codec import is_folded
 from anew.jobs.fold import Expressions
 from anew.store.protocol import Store, TakenRow
 from anew.units import DAY_MS
@@ -414,8 +415,11 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
         error = StoreFull("no space for new jobs; settling goes on")
         answers += [(op, error) for op in ops]
         return
-    if len(ops) == 1:
-        answers.append((ops[0], batch.insert(ops[0].jobs, plain=ops[0].plain)))
+    if any(map(_folds, ops)):  # each by itself, since an expression may fail
+        answers += [(op, _insert_apart(op, batch)) for op in ops if _folds(op)]
+        ops = [op for op in ops if not _folds(op)]
+    if len(ops) <= 1:
+        answers += [(op, batch.insert(op.jobs, plain=op.plain)) for op in ops]
         return
     jobs = [job for op in ops for job in op.jobs]
     entered = batch.insert(jobs, plain=all(op.plain for op in ops))
@@ -428,6 +432,17 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
         n = len(op.jobs)
         answers.append((op, Enqueued(keys[at : at + n], now) if usual else entered.part(at, n)))
         at += n
+
+
+def _folds(op: Enqueue) -> bool:
+    return not op.plain and any(map(is_folded, op.jobs))
+
+
+def _insert_apart(op: Enqueue, batch: Batch) -> Enqueued | InvalidInput:
+    try:
+        return batch.insert(op.jobs)
+    except InvalidInput as error:
+        return error
 
 
 def _call(op: Call, batch: Batch) -> Any:

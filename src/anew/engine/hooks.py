@@ -16,7 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from anew.engine.blocking import Blocking
-from anew.jobs import fold as folded
+from anew.engine.folding import Folds
 from anew.jobs.batches import (
     BatchRow,
     Callback,
@@ -41,7 +41,6 @@ from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
-from anew.jobs.zizq_ties import said_of
 from anew.store.protocol import LimitedJob, Store, TrackedProgress
 
 log = logging.getLogger("anew.engine")
@@ -97,6 +96,7 @@ class Hooks:
         self._now = now
         self._enqueue = enqueue
         self._expressions = expressions
+        self._folds: Folds | None = None
         self._batches: dict[int, BatchRow | None] = {}
         self._changed: set[int] = set()
         self.expired: list[int] = []
@@ -195,10 +195,13 @@ class Hooks:
     # -- new jobs
 
     def sort(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> dict[int, tuple[Entry, int]]:
-        """Tie new jobs that are about to be stored, and say which of them are not. One that may be folded comes alone.
+        """Tie new jobs that are about to be stored, and say which of them are not.
 
         Returns:
             By place, for those that are not: why, and the key of the job that is there already; -1 for NO_BATCH.
+
+        Raises:
+            InvalidInput: One cannot be folded; nothing is written.
         """
         tied = [
             (at, job, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks
@@ -212,6 +215,7 @@ class Hooks:
         taken: dict[bytes, Lock] = {}
         records: list[tuple[str, TrackedProgress]] = []
         members: dict[int, int] = {}
+        folds = Folds(self._store, self._expressions, self._now)
         self._load({tie.batch for _, tie in ties if tie.batch is not None})
         for at, tie in ties:
             if tie.once and once[at] in there:
@@ -230,7 +234,7 @@ class Hooks:
                 taken[tie.unique.digest] = lock = _lock(tie.unique, key)
                 locks[tie.unique.digest] = (lock, state)
             if tie.fold is not None:
-                into = self._fold(key, job, tie.fold)
+                into = folds.enter(key, job, tie.fold)
                 if into is not None:
                     out[at] = Entry.FOLDED, into
                     continue
@@ -243,33 +247,16 @@ class Hooks:
                 records.append((job.jid or self._ids.write(key), TrackedProgress(record, key)))
         for batch, n in members.items():
             self.move(joined(self.batch(batch), n))
-        self._rows.take_locks(list(taken.values()))
+        self._rows.take_locks([*taken.values(), *folds.locks()])
+        self._folds = folds
         self._rows.write_progress(list(dict(records).items()))
         return out
 
-    def _fold(self, key: int, job: NewJob, digest: bytes) -> int | None:
-        """Fold a new job into the open one of its key; give that one's key. None: the new job is to be stored."""
-        found = self._rows.locks([digest])
-        lock, state = found[0] if found else (None, None)
-        entry = folded.entry_of(job.ready_at, state, self._now)
-        if entry is folded.Entry.APART:
-            return None
-        if entry is folded.Entry.ASK and lock is not None and self._merge(lock.job_key, job):
-            return lock.job_key
-        self._rows.take_locks([Lock(digest, key, Scope.OPEN)])
-        return None
-
-    def _merge(self, key: int, job: NewJob) -> bool:
-        """Have an open job take a new one's payload in, if its condition holds."""
-        holder = self._store.load([key], payload=True)[0]
-        said = said_of(holder.meta).batch
-        if said is None or holder.payload is None or self._expressions is None:
-            return False
-        merged = self._expressions.folded(said.when, said.fold, holder.payload, bytes(job.payload))
-        if merged is None:
-            return False
-        self._store.rewrite_payload(key, merged)
-        return True
+    def write_folded(self) -> None:
+        """Write what the last list that was sorted has made of open jobs' payloads, once its own jobs are stored."""
+        if self._folds is not None:
+            self._folds.write()
+            self._folds = None
 
     def came(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> None:
         """Tie those of some jobs, which are stored now, to their limits' keys that have one."""

@@ -282,6 +282,8 @@ class ThreadCommit:
                 raise StoreBusy("a call of another thread does not end; the store stays open")
             time.sleep(POLL_CLOSE_S)
         self.engine.store.close()
+        if self.engine.parts.expressions is not None:
+            self.engine.parts.expressions.close()
 
     # -- the lead
 

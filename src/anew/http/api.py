@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
 from anew.errors import AnewError, InternalError, MalformedRequest, NotFound, Overloaded
+from anew.http.fold_checks import FoldChecks
 from anew.http.formats import (
     JSON,
     SUPPORTED,
@@ -86,6 +87,7 @@ class Context:
         reads: What is read of the store.
         settings: What the routes need to know.
         counters: What the wires count; refusals are counted here too.
+        fold_checks: What tries the expressions of new jobs that may be folded.
         chunks: Where long works are done.
         started_at: When it was made, by the monotonic clock, in seconds.
     """
@@ -95,6 +97,7 @@ class Context:
     reads: Reads
     settings: ApiSettings
     counters: WireCounters
+    fold_checks: FoldChecks
     chunks: Chunks = field(default_factory=Chunks)
     started_at: float = field(default_factory=time.monotonic)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from anew.engine import Batch, Call, Enqueue, Enqueued, Entry
 from anew.engine.groups import batch_status
-from anew.errors import AnewError, NotFound
+from anew.errors import AnewError, InvalidExpression, NotFound
 from anew.http.api import Context
 from anew.http.formats import JSON, Format, UnsupportedMediaType, body_format, written_in
 from anew.http.long_lists import read_long, reading_list
@@ -62,6 +62,7 @@ class EnqueueRoutes:
         self._commit = context.commit
         self._reads = context.reads
         self._chunks = context.chunks
+        self._fold_checks = context.fold_checks
         self.ids = context.engine.ids
         self._counters = context.counters
         self._max_bytes = context.settings.max_job_bytes
@@ -79,13 +80,30 @@ class EnqueueRoutes:
             raise UnsupportedMediaType
         work = reading_one(request.body, written, self._max_bytes)
         if len(request.body) <= LONG_BODY:
-            self._commit.submit_new(_EnqueueOne(*at_once(work), request, form, self))
+            self._store_one(*at_once(work), request, form)
             return
 
         def store(read: tuple[NewJob, bool]) -> None:
-            self._commit.submit_long(_EnqueueOne(*read, request, form, self))
+            self._store_one(*read, request, form)
 
         self._chunks.run(work, answering(request, form, store), len(request.body))
+
+    def _store_one(self, job: NewJob, plain: bool, request: Request, form: Format) -> None:
+        enqueue = _EnqueueOne(job, plain, request, form, self)
+        self._fold_checks.run([job], self._submitting(enqueue, request, form))
+
+    def _submitting(self, enqueue: Enqueue, request: Request, form: Format) -> Callable[[Any], None]:
+        """Give what stores new jobs whose expressions have been tried."""
+
+        def then(error: AnewError | None) -> None:
+            if error is not None:
+                self.refused(request, form, error)
+            elif len(request.body) <= LONG_BODY:
+                self._commit.submit_new(enqueue)
+            else:
+                self._commit.submit_long(enqueue)
+
+        return then
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
@@ -133,12 +151,11 @@ class EnqueueRoutes:
                 then = answering(request, form, lambda listed: form.reply(request, status, {"jobs": listed}))
                 self._chunks.run(work, then)
 
-        submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
-        enqueue = Enqueue(jobs, done, plain)
+        submit = self._submitting(Enqueue(jobs, done, plain), request, form)
         tied = () if plain else [job.hooks for job in jobs if isinstance(job, PushedJob)]
         batches = {ties.batch for ties in tied if ties is not None and ties.batch is not None}
         if not batches:
-            submit(enqueue)
+            self._fold_checks.run([] if plain else jobs, submit, named=True)
             return
 
         def check(batch: Batch) -> None:
@@ -147,7 +164,7 @@ class EnqueueRoutes:
 
         # First, since the engine stores the jobs of a list whose batches it knows, and leaves out the others.
         self._commit.submit(
-            Call(check, answering(request, form, lambda _: submit(enqueue)), durable=False, waits=False)
+            Call(check, answering(request, form, lambda _: submit(None)), durable=False, waits=False)
         )
 
     def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
@@ -169,14 +186,14 @@ class EnqueueRoutes:
     def refused(self, request: Request, form: Format, error: AnewError) -> None:
         """Count a refusal and answer with it."""
         self._counters.refuse(error.code)
-        reply_error(request, form, error)
+        reply_error(request, form, error, 422 if isinstance(error, InvalidExpression) else None)
 
 
 def add_routes(router: Router, context: Context) -> None:
     """Serve the enqueue routes."""
     routes = EnqueueRoutes(context)
-    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob")
-    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs")
+    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob", errors=(422,))
+    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs", errors=(422,))
     router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
     router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)
     tied = Doc("enqueueTied", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewTiedJobs", errors=(404,))

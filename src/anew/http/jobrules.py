@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UnsetType
 
 from anew.backoff import policy_from_json
-from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
+from anew.errors import InvalidJob, MalformedRequest, TooLarge
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import OWN_QUEUE, U64_MAX
 from anew.jobs.patch import RetentionPatch
@@ -98,8 +98,6 @@ def _check_batch(job: NewJob, batch: msgspec.Raw) -> None:
         job.batch = msgspec.UNSET
     elif not bytes(batch).startswith(b"{"):
         raise MalformedRequest("batch: expected object", field="batch")
-    else:
-        raise NotSupported("batch is not supported by this server yet; send the job without it")
 
 
 def check_backoff(backoff: Backoff) -> None:

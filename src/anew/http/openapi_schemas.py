@@ -37,7 +37,8 @@ from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 from anew.jobs.patch import RetentionPatch
-from anew.jobs.zizq_ties import Folding
+from anew.jobs.zizq_ties import MOST_KEY, Folding
+from anew.jq import MOST_TEXT
 
 Schema = dict[str, Any]
 
@@ -183,6 +184,14 @@ _ONE_POLICY: Schema = {
 }
 """A policy is given in one of its two forms."""
 
+_ONE_TIE: Schema = {
+    "oneOf": [
+        {"properties": {"unique_key": {"type": "null"}, "unique_while": {"type": "null"}}},
+        {"properties": {"unique_key": text(), "batch": {"type": "null"}}, "required": ["unique_key"]},
+    ]
+}
+"""A key is given for one thing, and a scope for a unique one."""
+
 _SPREAD: Schema = {
     "anyOf": [integer(36_500 * 86_400_000), text(pattern="^[0-9]{1,3}(?:ms|s|m|h|d)$"), {"type": "null"}]
 }
@@ -193,6 +202,7 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "queue": NAME,
         "priority": or_null(integer(U16_MAX)),
         "policy": or_null(ref("Policy")),
+        "unique_key": or_null(text(maxLength=MOST_KEY)),
         "unique_while": {"enum": ["queued", "active", "exists", None], "default": "queued"},
         "batch": or_null(ref("Folding")),
     },
@@ -213,7 +223,11 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "batch": ref("Folding"),
         "ties": ref("Ties"),
     },
-    "Folding": {"when": text(maxLength=4_096), "fold": text(maxLength=4_096)},
+    "Folding": {
+        "key": text(maxLength=MOST_KEY),
+        "when": text(maxLength=MOST_TEXT),
+        "fold": text(maxLength=MOST_TEXT),
+    },
     "Ties": {"unique": ref("UniqueTie")},
     "ErrorRecord": {"decision": or_unreadable("Decision")},
     "Decision": {"verdict": text(enum=["retry", "dead", "cancelled"])},
@@ -239,6 +253,7 @@ def schemas() -> dict[str, Schema]:
         del found["NewTiedJob"]["properties"][name]
     for kind in ("NewJob", "NewTiedJob", "Patch"):
         found[kind] |= _ONE_POLICY
+    found["NewJob"] |= _ONE_TIE
     found["NewUnique"] |= _ENDS
     found["NewBatch"] |= _one_of_both(on_success=ref("NewTiedJob"), on_complete=ref("NewTiedJob"))
     found["NewKeyLimit"] |= _one_of_both(concurrency={"type": "integer"}, rate=ref("NewRate"))

@@ -146,6 +146,11 @@ class PushedJob(NewJob, gc=False):
     hooks: JobHooks | None = None
 
 
+def is_folded(job: NewJob) -> bool:
+    """Report whether a new job may be folded into another one."""
+    return isinstance(job, PushedJob) and job.hooks is not None and job.hooks.fold is not None
+
+
 RESERVED_MS = 1_800_000
 """How long a reservation lasts whose job does not say it. Source: Faktory 1.10."""
 

@@ -43,6 +43,9 @@ class Expressions(Protocol):
             InvalidInput: `fold` fails on these two, or gives none or several values.
         """
 
+    def close(self) -> None:
+        """Let go of what it takes; later calls raise Overloaded."""
+
 
 def fold_digest(key: str) -> bytes:
     """Give the digest of a fold key; any text, the empty one too. It never meets the digest of a unique key."""

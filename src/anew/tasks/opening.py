@@ -11,6 +11,7 @@ from anew.backoff import Policy
 from anew.clock import Clock, SystemClock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
+from anew.jq import Expressions
 from anew.store.sqlite import Places, SqliteStore
 from anew.tasks.backend import CRASHES
 
@@ -57,6 +58,7 @@ def open_engine(
             defaults=defaults,
             limits=limits or Limits(global_in_flight=0),
             rng=chance.random,
+            expressions=Expressions(),
         )
     except BaseException:
         store.close()

@@ -232,6 +232,7 @@ def test_changes_with_long_answers_are_refused_before_they_are_made() -> None:
         reads=None,
         counters=WireCounters(),
         settings=ApiSettings(),
+        fold_checks=None,
         chunks=None,
     )
     context.counters.unsent = FULL
