@@ -65,6 +65,19 @@ def test_enqueue_stores_as_many_as_are_asked_for(server: ServerProcess, client: 
     assert client.count(queue=queue) == 1500
 
 
+def test_enqueue_with_a_unique_key(server: ServerProcess, client: Client, queue: str) -> None:
+    words = ("enqueue", "t", "-q", queue, "--unique-key", queue, "--unique-while", "active")
+    first = anew_json(server.address, *words)
+    assert (first["unique_key"], first["unique_while"], first["duplicate"]) == (queue, "active", False)
+    again = anew(server.address, *words)
+    assert again.stdout == f"not enqueued, as this job holds its key: {first['id']}  t on {queue}, ready\n"
+    assert client.count(queue=queue) == 1
+    shown = anew(server.address, "jobs", "show", first["id"]).stdout
+    assert f"{queue}; until the job ends; held by this job" in shown
+    refused = anew(server.address, *words, "--count", "2")
+    assert (refused.returncode, "cannot be combined" in refused.stderr) == (2, True)
+
+
 def test_enqueue_with_a_policy_of_ones_own(server: ServerProcess, client: Client, queue: str) -> None:
     policy = '{"curve": {"constant": "7s"}, "limit": 1}'
     job_id = anew_json(server.address, "enqueue", "t", "-q", queue, "--policy", policy)["id"]

@@ -22,6 +22,12 @@ _BULK = 1_000
 @click.option(
     "--count", type=click.IntRange(min=1), default=1, metavar="N", help="Enqueue it so many times. [1]"
 )
+@click.option("--unique-key", metavar="KEY", help="Enqueue nothing while another job holds this key.")
+@click.option(
+    "--unique-while",
+    type=click.Choice(["queued", "active", "exists"]),
+    help="How long a job holds its key: while it waits, until it ends, while it is kept. [queued]",
+)
 @remote
 def enqueue(
     session: ClientSession,
@@ -30,6 +36,8 @@ def enqueue(
     queue: str,
     settings: dict[str, Any],
     count: int,
+    unique_key: str | None,
+    unique_while: str | None,
 ) -> None:
     """Put a job into a queue.
 
@@ -42,8 +50,12 @@ def enqueue(
       anew enqueue report --queue nightly --at 2026-12-24T18:00 @report.json
       anew enqueue call --queue web 42 --policy even --retry-limit 8
       anew enqueue call --queue web 42 --policy '{"base_ms": 500, "exponent": 2, "jitter_ms": 0}'
+      anew enqueue invoice --queue mail 7 --unique-key 'invoice 7' --unique-while active
       anew enqueue ping --queue web --delay 5m --json
     """
+    if unique_key is not None and count > 1:
+        raise click.UsageError("--unique-key and --count cannot be combined: there is one job of a key.")
+    settings |= {"unique_key": unique_key, "unique_while": unique_while}
     draft = Draft(type=job_type, queue=queue, payload=read_payload(payload), **settings)
     if count == 1:
         _show(session, session.client.enqueue(**draft.fields()))
@@ -66,5 +78,6 @@ def _show(session: ClientSession, job: JobView) -> None:
         show_json(job.document)
         return
     now = now_ms()
+    there = "not enqueued, as this job holds its key: " if job.duplicate else ""
     when = f"runs {moment(job.ready_at, now)}" if job.status == "scheduled" else job.status
-    click.echo(one_line(f"{job.id}  {job.type} on {job.queue}, {when}"))
+    click.echo(one_line(f"{there}{job.id}  {job.type} on {job.queue}, {when}"))

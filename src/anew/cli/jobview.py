@@ -124,7 +124,11 @@ def _ties(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tupl
         holder = "this job" if ties.unique.held_by == job.id else ties.unique.held_by
         until = "" if ties.unique.until is None else f", until {moment(ties.unique.until, now, zone)} at most"
         scope = _SCOPES.get(ties.unique.scope, ties.unique.scope)
-        yield "unique key", f"{scope}; " + (f"held by {holder}{until}" if holder else "held by no job now")
+        key = "" if job.unique_key is None else f"{job.unique_key}; "
+        yield (
+            "unique key",
+            f"{key}{scope}; " + (f"held by {holder}{until}" if holder else "held by no job now"),
+        )
     if ties.batch is not None:
         yield "batch", ties.batch
     if ties.expires_at is not None:
@@ -146,7 +150,13 @@ def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tup
         "failures",
         str(job.attempts) + ("" if job.retry_limit is None else f" (retry limit {job.retry_limit})"),
     )
-    for name, value in (("policy", job.policy), ("backoff", job.backoff), ("retention", job.retention)):
+    settings = {
+        "policy": job.policy,
+        "backoff": job.backoff,
+        "retention": job.retention,
+        "folding": job.batch,
+    }
+    for name, value in settings.items():
         if value is not None:
             yield name, msgspec.json.encode(value).decode()
     yield from _ties(job, now, zone)

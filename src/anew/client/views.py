@@ -28,7 +28,7 @@ class JobView:
         state: The same by Anew's own names (``retrying`` and ``cancelled`` among them), where last failures were asked for.
         attempts: Failures reported so far.
         payload: The JSON bytes as they came; unset on the answers to enqueue, failure and patch.
-        retry_limit, backoff, policy, retention: Only if set on the job itself.
+        retry_limit, backoff, policy, retention, unique_key, unique_while, batch: Only if set on the job itself.
         jid: The id that its producer gave it, if it came by the Faktory Work Protocol; not on a take stream.
         duplicate, folded: Whether an enqueue stored nothing new, and this is the job that it met.
         last_error: Its latest failure, where it was asked for and there is one.
@@ -56,6 +56,7 @@ class JobView:
     purge_at: int | None = None
     unique_key: str | None = None
     unique_while: str | None = None
+    batch: dict[str, Any] | None = None
     jid: str | None = None
     duplicate: bool = False
     folded: bool = False
@@ -289,6 +290,9 @@ class Draft:
         policy: A policy's JSON value (an object or a preset's name); None means the server's.
         backoff: Zizq's three numbers (``exponent``, ``base_ms``, ``jitter_ms``) in place of a policy.
         retention: ``completed_ms`` and ``dead_ms``, each optional: milliseconds, a timedelta or text; None means the server's.
+        unique_key: While another job holds this key, nothing is stored, and the answer is that job.
+        unique_while: How long a job holds its `unique_key`: ``queued``, ``active`` or ``exists``; None means ``queued``.
+        batch: ``key``, ``when`` and ``fold``: it may be folded into the job of that key that waits, by two expressions of jq.
     """
 
     type: str
@@ -301,6 +305,9 @@ class Draft:
     policy: Any = None
     backoff: Mapping[str, Any] | None = None
     retention: Mapping[str, int | Period | None] | None = None
+    unique_key: str | None = None
+    unique_while: str | None = None
+    batch: Mapping[str, str] | None = None
 
     def fields(self) -> dict[str, Any]:
         """Its fields by name."""
