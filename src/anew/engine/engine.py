@@ -27,7 +27,7 @@ from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
 from anew.errors import AnewError, ForkedStore, InternalError, InvalidInput, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
-from anew.jobs.codec import is_folded
+from anew.jobs.codec import PushedJob, is_folded
 from anew.jobs.fold import Expressions
 from anew.store.protocol import Store, TakenRow
 from anew.units import DAY_MS
@@ -435,7 +435,7 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
 
 
 def _folds(op: Enqueue) -> bool:
-    return not op.plain and any(map(is_folded, op.jobs))
+    return not op.plain and PushedJob in set(map(type, op.jobs)) and any(map(is_folded, op.jobs))
 
 
 def _insert_apart(op: Enqueue, batch: Batch) -> Enqueued | InvalidInput:
