@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from anew.errors import ExpressionTooSlow, InvalidExpression, Overloaded
@@ -21,6 +21,11 @@ SLICE_S: Final = 0.25
 WAIT_S: Final = 5.0
 """The longest wait for a process that others use."""
 
+REMEMBERED_S: Final = 60.0
+"""How long a fold that took too long is not tried again."""
+
+MOST_REMEMBERED: Final = 1_000
+
 _NICENESS: Final = 10
 
 
@@ -29,14 +34,17 @@ class Expressions:
 
     Args:
         processes: How many filters are evaluated at a time, >= 1; folds have one process more.
+        clock: Seconds, by which folds are remembered that took too long.
     """
 
-    def __init__(self, processes: int = 2) -> None:
+    def __init__(self, processes: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
         filters = [EvaluatingProcess(_NICENESS) for _ in range(processes)]
         folds = EvaluatingProcess(niceness=0)  # a transaction waits for it
         self._all = [*filters, folds]
         self._filters = _free(filters)
         self._folds = _free([folds])
+        self._slow = _Slow()
+        self._clock = clock
 
     def check(self, text: str, field: str) -> None:
         """Compile a filter.
@@ -93,8 +101,8 @@ class Expressions:
             new: The one that comes.
 
         Returns:
-            The merged payload as JSON in one line; None if the condition does not hold, gives nothing or an error, or if that takes
-            too long or is too long: `MOST_MERGED` bytes.
+            The merged payload as JSON in one line; None if the condition does not hold, gives nothing or an error, if that takes
+            too long or did so less than `REMEMBERED_S` ago, or if the payloads have more than `MOST_MERGED` bytes.
 
         Raises:
             InvalidExpression: `fold` gives an error, nothing, or several values.
@@ -104,11 +112,14 @@ class Expressions:
             return None
         asked = (MERGE, _written(when, "when"), _written(fold, "fold"), existing, new)
         with _taken(self._folds) as process:
+            if self._slow.forbids((when, fold), self._clock()):
+                return None
             try:
                 return process.ask(asked) or None
             except Refused as refusal:
                 raise InvalidExpression(f"fold: {refusal}", field="fold") from None
             except ExpressionTooSlow:
+                self._slow.note((when, fold), self._clock())
                 return None
 
     def check_fold(self, when: str, fold: str, payload: bytes) -> None:
@@ -139,6 +150,24 @@ class Expressions:
         """End the processes; evaluations under way, and later ones, raise Overloaded."""
         for process in self._all:
             process.close()
+
+
+class _Slow:
+    """Which folds have taken too long: a transaction waits for each, so they are not tried again and again."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], float] = {}
+
+    def forbids(self, texts: tuple[str, str], now: float) -> bool:
+        """Report whether a fold is not to be evaluated now."""
+        return now < self._until.get(texts, 0.0)
+
+    def note(self, texts: tuple[str, str], now: float) -> None:
+        """Remember a fold that took too long."""
+        self._until.pop(texts, None)
+        self._until[texts] = now + REMEMBERED_S
+        if len(self._until) > MOST_REMEMBERED:
+            del self._until[next(iter(self._until))]
 
 
 Free = queue.LifoQueue[EvaluatingProcess]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -327,9 +328,20 @@ def test_what_is_too_long_is_not_folded(expressions: Expressions) -> None:
     expressions.check_fold("true", "$existing + $new", longer)
 
 
-def test_a_fold_that_takes_too_long_does_not_fold(expressions: Expressions) -> None:
-    assert expressions.folded("true", "def f: f; f", b"1", b"2") is None
-    assert expressions.folded("true", "3", b"1", b"2") == b"3"
+def test_a_fold_that_takes_too_long_is_not_tried_again_for_a_minute() -> None:
+    now = [1_000.0, 1_000.25]
+    expressions = Expressions(clock=lambda: now.pop(0))
+    with contextlib.closing(expressions):
+        slow = ("true", "def f: f; f")
+        assert expressions.folded(*slow, b"1", b"2") is None
+        now += [1_000.3]
+        assert expressions.folded("true", "3", b"1", b"2") == b"3"
+        now += [1_060.24]
+        assert expressions.folded(*slow, b"1", b"2") is None
+        assert now == []
+        now += [1_060.25, 1_060.5]
+        assert expressions.folded(*slow, b"1", b"2") is None
+        assert now == []  # it was asked: the clock was read at the end too
 
 
 @pytest.mark.parametrize(
