@@ -126,7 +126,7 @@ def _json_or_word(text: str, content: bytes) -> Any:
         raise
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise InvalidPolicy(
-            f"policy: {word[:60]!r} is not JSON ({error}); expected JSON or the name of a preset",
+            f"policy: {word[:60]!r} is not JSON ({json_problem(error)}); expected JSON or the name of a preset",
             field="policy",
             value=text,
         ) from error
@@ -241,7 +241,14 @@ def read_document(text: str) -> Any:
         raise
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         what = "stdin" if text == "-" else shown(text) if is_json else text
-        raise InvalidInput(f"{what}: holds no JSON ({error})", field="document", value=text) from error
+        raise InvalidInput(
+            f"{what}: holds no JSON ({json_problem(error)})", field="document", value=text
+        ) from error
+
+
+def json_problem(error: Exception) -> str:
+    """Word why a text is no JSON; that it nests too deeply is said of Python by its interpreter."""
+    return "it nests too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def read_payload(text: str) -> msgspec.Raw:
@@ -256,7 +263,7 @@ def read_payload(text: str) -> msgspec.Raw:
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         given = content[:60].decode(errors="replace")
         raise InvalidJob(
-            f"payload: {given!r} is not JSON ({error}); a text is written with its own quotes: '\"text\"'",
+            f"payload: {given!r} is not JSON ({json_problem(error)}); a text is written with its own quotes: '\"text\"'",
             field="payload",
         ) from error
     return msgspec.Raw(content)

@@ -23,9 +23,11 @@ def test_json_is_given_as_it_stands_and_a_pipe_is_read_once(tmp_path: Path) -> N
     writer.join(20)
 
 
-@pytest.mark.parametrize("text", ["{", "", "\udcff", "[" * 100_000])
-def test_what_is_no_json_is_refused_by_the_options_name(text: str) -> None:
-    with pytest.raises(InvalidInput, match="--data: expected JSON, a file as @file, or -"):
+@pytest.mark.parametrize(
+    ("text", "problem"), [("{", "."), ("", "."), ("\udcff", "."), ("[" * 100_000, "it nests too deeply")]
+)
+def test_what_is_no_json_is_refused_by_the_options_name(text: str, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=f"--data: expected JSON, a file as @file, or -: .*{problem}"):
         json_text(text, "--data")
 
 

@@ -33,7 +33,7 @@ def stdin_of(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     [
         ("{", "Input data was truncated|Expecting"),
         ('{"preset": "even"}}', "Extra data|trailing"),
-        (DEEP, "recursion"),
+        (DEEP, "it nests too deeply"),
         ('{"preset": "even", "limit": "\\ud800"}', "surrogate|truncated|escape"),
         ('"\udcff"', "can't decode byte 0xff"),
         ('{"preset": 1e400}', "out of range"),
@@ -49,6 +49,11 @@ def test_what_is_no_json_is_no_policy(text: str, reason: str) -> None:
 def test_what_is_no_json_is_no_payload(text: str) -> None:
     with pytest.raises(InvalidJob, match=r"^payload: .* is not JSON"):
         read_payload(text)
+
+
+def test_a_payload_that_nests_too_deeply_is_told_so() -> None:
+    with pytest.raises(InvalidJob, match=r"is not JSON \(it nests too deeply\)"):
+        read_payload(DEEP)
 
 
 def test_a_name_that_stands_there_twice_is_refused() -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from anew.cli.output import moment, now_ms, show_json
 from anew.cli.remote import ClientSession, given_text
-from anew.cli.values import read_moment
+from anew.cli.values import json_problem, read_moment
 from anew.errors import InvalidInput, NotFound
 from anew.units import parse_duration_with_unit, refused
 
@@ -84,7 +84,8 @@ def json_text(text: str, what: str) -> bytes:
     try:
         msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{what}: expected JSON, a file as @file, or -: {error}", field=what) from error
+        problem = json_problem(error)
+        raise InvalidInput(f"{what}: expected JSON, a file as @file, or -: {problem}", field=what) from error
     return content
 
 
