@@ -51,7 +51,7 @@ def check_name(name: str, field: str) -> None:
         raise InvalidJob(
             f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field
         )
-    if len(good_names) < _KNOWN_NAMES:
+    if name != OWN_QUEUE and len(good_names) < _KNOWN_NAMES:
         good_names.add(name)
 
 

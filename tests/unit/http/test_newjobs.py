@@ -163,6 +163,16 @@ def test_what_does_not_fit_is_refused(body: bytes, error: type[InvalidInput], wo
         one(body)
 
 
+def test_the_queue_of_deliveries_gets_no_jobs_also_after_a_type_of_its_name() -> None:
+    """A name that is good for a type was taken for good everywhere."""
+    deliveries = b'{"type":"%b","queue":"%b","payload":1}'
+    assert one(deliveries % (b"$deliveries", b"q")).type == "$deliveries"
+    with pytest.raises(
+        InvalidJob, match=r"queue must not be '.deliveries', which holds deliveries to webhooks"
+    ):
+        one(deliveries % (b"t", b"$deliveries"))
+
+
 def test_a_payload_has_a_size() -> None:
     text = b'"' + b"x" * 998 + b'"'
     assert len(one(PLAIN % text, 1_000).payload) == 1_000
