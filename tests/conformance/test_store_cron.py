@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anew.jobs.cron_entry import CronEntry
+from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.store.protocol import CronRow, Store
 
 from .conftest import Opened
@@ -78,15 +78,65 @@ def test_entries_are_removed_one_by_one(store: Store) -> None:
 
 def test_a_group_is_paused_as_a_whole(store: Store) -> None:
     write(store, row("a"), row("b", group="app"))
-    for _ in range(2):
-        with batch(store):
-            store.pause_crons("conf", True)
+    with batch(store):
+        store.write_cron_group("conf", CronGroup(paused=True, paused_at=5))
     write(store, row("later"))
     paused = {found.name: found.group_paused for found in store.due_crons(NOW, 9)}
     assert paused == {"a": True, "later": True, "b": False}
     with batch(store):
-        store.pause_crons("conf", False)
+        store.write_cron_group("conf", CronGroup(paused_at=5, resumed_at=6))
     assert store.cron("conf", "a") == row("a")
+
+
+def test_a_group_is_read_back_as_it_was_written_and_needs_no_entries(lasting: Opened) -> None:
+    store = lasting.open()
+    assert (store.cron_group("none"), store.cron_groups(9)) == (None, [])
+    written = CronGroup(paused=True, paused_at=1, resumed_at=2, timezone="Europe/Berlin")
+    with batch(store):
+        store.write_cron_group("conf", CronGroup())
+        store.write_cron_group("conf", written)
+        store.write_cron_group("Zebra", CronGroup())
+        store.write_cron_group("école", CronGroup())
+    store = lasting.reopen(store)
+    assert (store.cron_group("conf"), store.cron_group("Zebra")) == (written, CronGroup())
+    assert store.cron_groups(9) == ["Zebra", "conf", "école"]
+    assert store.cron_groups(2) == ["Zebra", "conf"]
+
+
+def test_entries_are_read_with_what_their_group_says(store: Store) -> None:
+    write(store, row("a"), CronRow("conf", "b", FULL, b""), row("c", group="app"))
+    with batch(store):
+        store.write_cron_group("conf", CronGroup(paused=True, timezone="Asia/Tokyo"))
+        store.write_cron_group("app", CronGroup())
+    found = {row.name: row for row in store.due_crons(NOW, 9)}
+    assert found == {row.name: row for row in store.crons(None, ("", ""), 9)}
+    assert {name: row.zone for name, row in found.items()} == {
+        "a": "Asia/Tokyo",
+        "b": "Europe/Berlin",
+        "c": None,
+    }
+    assert store.cron("conf", "a") == found["a"]
+    assert store.crons("conf", ("conf", ""), 9) == [found["a"], found["b"]]
+
+
+def test_a_group_goes_with_its_entries_and_no_others(store: Store) -> None:
+    write(store, row("a"), row("b"), row("a", group="app"))
+    with batch(store):
+        for name in ("conf", "app", "empty"):
+            store.write_cron_group(name, CronGroup())
+        store.drop_cron_group("conf")
+        store.drop_cron_group("nobody's")
+    assert store.cron_groups(9) == ["app", "empty"]
+    assert [found.group for found in store.crons(None, ("", ""), 9)] == ["app"]
+    with batch(store):
+        assert store.drop_all_crons() == 2
+    assert (store.cron_groups(9), store.crons(None, ("", ""), 9), store.next_slot()) == ([], [], None)
+
+
+def test_a_groups_extent_counts_its_entries_and_the_bytes_of_their_jobs(store: Store) -> None:
+    write(store, row("a"), row("b"), row("a", group="app"))
+    assert store.cron_extent("conf") == (2, 2 * len(b'{"a":1}'))
+    assert store.cron_extent("none") == (0, 0)
 
 
 def test_entries_that_were_rolled_back_are_not_there(store: Store) -> None:

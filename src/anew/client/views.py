@@ -262,7 +262,7 @@ class CronView:
         timezone: An IANA name; None is the server's own zone.
         paused: It, or its group, enqueues nothing.
         next_at: Its next slot, epoch ms; None if none comes any more.
-        last_fired_at: When it last enqueued its job, epoch ms; None if it has not.
+        last_fired_at: When it last fired, epoch ms, also where its job was there already; None if it has not.
     """
 
     group: str

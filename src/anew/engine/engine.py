@@ -19,7 +19,7 @@ from typing import Any
 
 from anew.clock import Clock
 from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
-from anew.engine.crontab import fire_due
+from anew.engine.cron_firing import fire_due
 from anew.engine.fetches import Fetch, Fetches
 from anew.engine.ops import Call, Enqueue, Op
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes

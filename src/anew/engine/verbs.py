@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from anew.engine.batch import Batch
 from anew.engine.bulk import CHUNK, ChunkChange, Extent, Part, PartChange
+from anew.engine.crontab import remove_groups
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import ENDED, Job, Move, State
 from anew.jobs.decide import dead_purge_at
@@ -78,6 +79,12 @@ def delete_one(key: int) -> Callable[[Batch], None]:
 def delete_chunk(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
     """Remove jobs in whatever state: a `ChunkChange`."""
     return len(batch.delete(batch.store.find(where, Page(limit=CHUNK))))
+
+
+def reset(batch: Batch) -> None:
+    """Remove all jobs with what they are tied to, and all cron entries with their groups: a verb."""
+    remove_groups(batch)
+    batch.delete_all()
 
 
 def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Batch], Job]:

@@ -144,7 +144,7 @@ def _cron(row: CronRow) -> dict[str, Any]:
         "group": row.group,
         "name": row.name,
         "schedule": entry.expression,
-        "timezone": entry.timezone,
+        "timezone": row.zone,
         "paused": entry.paused or row.group_paused,
         "next_at": entry.next_at,
         "last_fired_at": entry.last_fired_at,

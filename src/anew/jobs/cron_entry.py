@@ -1,4 +1,4 @@
-"""A cron entry: when it enqueues its job, and what a change of it or a pause makes of its schedule.
+"""A cron entry: when it enqueues its job, and what a change of it or a pause makes of its schedule; and the group that it is in.
 
 Each pair of an entry and a slot makes one job at most. The row carries the next slot; whoever fires it writes the job and the row
 after it in one transaction, on condition that the next slot is still the one that was read. Slots only grow: neither a clock that
@@ -6,6 +6,8 @@ was set back nor a new expression makes an entry fire a slot, or one before it, 
 """
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,13 +25,13 @@ class CronEntry(Struct, frozen=True, gc=False, kw_only=True):
 
     Attributes:
         expression: As it was given; it may never fire.
-        timezone: An IANA name; None is the server's own zone.
+        timezone: An IANA name; None is the zone of its group.
         paused: It enqueues nothing.
         paused_at, resumed_at: Epoch ms of the last pause and of the last resumption.
         patience_ms: How late a slot may still be fired; None: however late, the latest one that was missed.
         next_at: The next slot, epoch ms; None if none comes any more.
         last_slot_at: The last slot that was fired or passed over, epoch ms.
-        last_fired_at: When it last enqueued, by the clock and not by the slot, epoch ms.
+        last_fired_at: When it last fired, by the clock and not by the slot, epoch ms; also where its job was there already.
     """
 
     expression: str
@@ -41,6 +43,24 @@ class CronEntry(Struct, frozen=True, gc=False, kw_only=True):
     next_at: int | None = None
     last_slot_at: int | None = None
     last_fired_at: int | None = None
+
+
+class CronGroup(Struct, frozen=True, gc=False, kw_only=True):
+    """A group of entries as stored; it may have none.
+
+    Attributes:
+        paused: None of its entries enqueues anything, whatever their own flags say.
+        paused_at, resumed_at: Epoch ms of the last pause and of the last resumption.
+        timezone: The zone of its entries that name none: an IANA name; None is the server's own zone.
+    """
+
+    paused: bool = False
+    paused_at: int | None = None
+    resumed_at: int | None = None
+    timezone: str | None = None
+
+
+Pausable = TypeVar("Pausable", CronEntry, CronGroup)
 
 
 class Tick(Struct, frozen=True, gc=False):
@@ -88,6 +108,7 @@ def put(
     *,
     paused: bool | None = None,
     patience_ms: int | None = None,
+    moved: bool = False,
 ) -> CronEntry:
     """Give an entry as it is after it was created or replaced.
 
@@ -99,11 +120,13 @@ def put(
         expression: A cron expression that was checked.
         timezone: As in `CronEntry`.
         now: Epoch ms.
-        offset_at: That zone.
+        offset_at: That zone, or its group's.
         paused: None keeps what is stored; a new entry is not paused.
         patience_ms: As in `CronEntry`.
+        moved: It names no zone, and that of its group is another than before.
     """
-    if stored is not None and (stored.expression, stored.timezone) == (expression, timezone):
+    same = stored is not None and (stored.expression, stored.timezone) == (expression, timezone)
+    if stored is not None and same and not moved:
         entry = replace(stored, patience_ms=patience_ms)
     else:
         old = stored or CronEntry(expression=expression)
@@ -113,13 +136,13 @@ def put(
     return entry if paused is None else set_paused(entry, paused, now)
 
 
-def set_paused(entry: CronEntry, paused: bool, now: int) -> CronEntry:
-    """Give an entry paused or resumed; what it already is changes nothing, its times neither."""
-    if paused == entry.paused:
-        return entry
+def set_paused(what: Pausable, paused: bool, now: int) -> Pausable:
+    """Give an entry or a group paused or resumed; what it already is changes nothing, its times neither."""
+    if paused == what.paused:
+        return what
     if paused:
-        return replace(entry, paused=True, paused_at=now)
-    return replace(entry, paused=False, resumed_at=now)
+        return replace(what, paused=True, paused_at=now)
+    return replace(what, paused=False, resumed_at=now)
 
 
 def _cron(entry: CronEntry) -> Cron:

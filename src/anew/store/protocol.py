@@ -22,7 +22,7 @@ from anew.jobs.batches import BatchRow
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
-from anew.jobs.cron_entry import CronEntry
+from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
@@ -94,6 +94,7 @@ class CronRow(Struct, frozen=True, gc=False):
         entry: Its schedule.
         job: What it enqueues; the store does not look into it.
         group_paused: Its group is paused; not written with it.
+        group_timezone: Its group's zone; neither is this.
     """
 
     group: str
@@ -101,6 +102,12 @@ class CronRow(Struct, frozen=True, gc=False):
     entry: CronEntry
     job: bytes
     group_paused: bool = False
+    group_timezone: str | None = None
+
+    @property
+    def zone(self) -> str | None:
+        """The zone that its expression means: an IANA name; None is the server's own."""
+        return self.group_timezone if self.entry.timezone is None else self.entry.timezone
 
 
 Range = tuple[int, int]
@@ -749,8 +756,23 @@ class Store(Protocol):
     def drop_crons(self, keys: Iterable[tuple[str, str]]) -> None:
         """Remove cron entries: (group, name)."""
 
-    def pause_crons(self, group: str, paused: bool) -> None:
-        """Pause or resume a group of cron entries, whether or not it has any."""
+    def cron_extent(self, group: str) -> tuple[int, int]:
+        """Count a group's cron entries, and the bytes of their jobs."""
+
+    def cron_groups(self, limit: int) -> list[str]:
+        """List the names of groups of cron entries, by their bytes. What has entries has a row: who writes entries sees to it."""
+
+    def cron_group(self, name: str) -> CronGroup | None:
+        """Read one group of cron entries."""
+
+    def write_cron_group(self, name: str, group: CronGroup) -> None:
+        """Write a group of cron entries, a new one or another, whether or not it has any."""
+
+    def drop_cron_group(self, name: str) -> None:
+        """Remove a group with its cron entries."""
+
+    def drop_all_crons(self) -> int:
+        """Remove all groups and their cron entries; report how many groups there were."""
 
     def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
         """Read circuit breakers by key, or all of them, by key; those that have no row yet are left out."""

@@ -14,6 +14,7 @@ from anew.clock import ManualClock
 from anew.engine import Engine, recover
 from anew.errors import StoreBusy
 from anew.jobs import Defaults, State
+from anew.jobs.cron_entry import CronGroup
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import Places, SqliteStore
 from anew.store.sqlite.opening import APPLICATION_ID, migrations
@@ -255,3 +256,26 @@ def test_a_store_that_a_live_process_has_open_is_not_brought_up_to_date(tmp_path
     for release in lock:
         release()
     SqliteStore(tmp_path, exclusive=False).close()
+
+
+def test_groups_of_cron_entries_have_a_row_and_those_that_were_paused_still_are(tmp_path: Path) -> None:
+    """Until the ninth step a group was what its entries said, and had a row only while it was paused."""
+    connection = apsw.Connection(str(tmp_path / "anew.db"))
+    steps = dict(migrations())
+    for number in range(1, 9):
+        connection.execute(steps[number])
+    connection.pragma("user_version", 8)
+    connection.pragma("application_id", APPLICATION_ID)
+    for group, name in (("runs", "a"), ("runs", "b"), ("paused", "a")):
+        entry: Row = {"group_name": group, "name": name, "expression": "@daily", "paused": 0, "job": b"{}"}
+        insert(connection, "cron", entry)
+    for group in ("paused", "paused and empty"):
+        insert(connection, "cron_paused", {"group_name": group})
+    connection.close()
+    store = SqliteStore(tmp_path)
+    assert store.cron_groups(9) == ["paused", "paused and empty", "runs"]
+    found = {name: store.cron_group(name) for name in store.cron_groups(9)}
+    paused = CronGroup(paused=True)
+    assert found == {"paused": paused, "paused and empty": paused, "runs": CronGroup()}
+    assert [row.group_paused for row in store.crons(None, ("", ""), 9)] == [True, False, False]
+    store.close()

@@ -1,4 +1,4 @@
-"""Cron entries: one row each, found by key or by their next slot."""
+"""Cron entries: one row each, found by key or by their next slot; and the rows of their groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from anew.jobs.cron_entry import CronEntry
+from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.store.protocol import CronRow
 from anew.store.sqlite.sql import in_widths, sql
 
 _FIELDS = CronEntry.__struct_fields__
-_PAUSED_AT = 2 + _FIELDS.index("paused")
+_GROUP_FIELDS = CronGroup.__struct_fields__
 
 
 class Crontab:
@@ -57,15 +57,41 @@ class Crontab:
         for key in keys:
             self._execute(sql("drop_cron"), key)
 
-    def pause_crons(self, group: str, paused: bool) -> None:
-        """Pause or resume a group."""
-        self._execute(sql("pause_crons" if paused else "resume_crons"), (group,))
+    def cron_extent(self, group: str) -> tuple[int, int]:
+        """Count a group's entries, and the bytes of their jobs."""
+        ((entries, size),) = self._execute(sql("cron_extent"), (group,)).fetchall()
+        return entries, size
+
+    def cron_groups(self, limit: int) -> list[str]:
+        """List the names of groups, by their bytes."""
+        return [name for (name,) in self._execute(sql("cron_groups"), (limit,)).fetchall()]
+
+    def cron_group(self, name: str) -> CronGroup | None:
+        """Read one group."""
+        for paused, *times in self._execute(sql("read_cron_group"), (name,)).fetchall():
+            return CronGroup(**dict(zip(_GROUP_FIELDS, (bool(paused), *times), strict=True)))
+        return None
+
+    def write_cron_group(self, name: str, group: CronGroup) -> None:
+        """Write a group, a new one or another."""
+        self._execute(sql("write_cron_group"), (name, *astuple(group)))
+
+    def drop_cron_group(self, name: str) -> None:
+        """Remove a group with its entries."""
+        self._execute(sql("drop_group_crons"), (name,))
+        self._execute(sql("drop_cron_group"), (name,))
+
+    def drop_all_crons(self) -> int:
+        """Remove all groups and entries; report how many groups there were."""
+        self._execute(sql("drop_all_crons"))
+        return len(self._execute(sql("drop_all_cron_groups")).fetchall())
 
     def _rows(self, name: str, values: tuple[Any, ...]) -> list[CronRow]:
         return [_row_of(row) for row in self._execute(sql(name), values).fetchall()]
 
 
 def _row_of(row: Sequence[Any]) -> CronRow:
-    fields = dict(zip(_FIELDS, row[2:-2], strict=True))
-    fields["paused"] = bool(row[_PAUSED_AT])
-    return CronRow(row[0], row[1], CronEntry(**fields), row[-2], bool(row[-1]))
+    group, name, *columns, job, group_paused, group_timezone = row
+    fields = dict(zip(_FIELDS, columns, strict=True))
+    fields["paused"] = bool(fields["paused"])
+    return CronRow(group, name, CronEntry(**fields), job, bool(group_paused), group_timezone)

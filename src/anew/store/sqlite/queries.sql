@@ -541,8 +541,8 @@ ON CONFLICT (day) DO UPDATE SET processed = processed + excluded.processed, fail
 SELECT day, processed, failed FROM day;
 
 -- name: due_crons
--- Entries whose next slot has come, the one that waits longest first; the last column: their group is paused.
-SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+-- Entries whose next slot has come, the one that waits longest first; the last columns are their group's.
+SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron
 WHERE next_at <= ? ORDER BY next_at LIMIT ?;
 
 -- name: next_slot
@@ -551,17 +551,17 @@ SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
 
 -- name: crons
 -- Entries of all groups behind one of them, in order.
-SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron
 WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
 
 -- name: group_crons
 -- Entries of one group behind one of them, in order.
-SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron
 WHERE group_name = ? AND name > ? ORDER BY name LIMIT ?;
 
 -- name: read_cron
 -- One entry.
-SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron WHERE group_name = ? AND name = ?;
+SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron WHERE group_name = ? AND name = ?;
 
 -- name: write_crons
 -- Entries as they are now.
@@ -572,13 +572,38 @@ ON CONFLICT (group_name, name) DO UPDATE SET @new_cron, job = excluded.job;
 -- An entry that is no more.
 DELETE FROM cron WHERE group_name = ? AND name = ?;
 
--- name: pause_crons
--- A group of entries is paused.
-INSERT OR IGNORE INTO cron_paused (group_name) VALUES (?);
+-- name: drop_group_crons
+-- A group's entries that are no more.
+DELETE FROM cron WHERE group_name = ?;
 
--- name: resume_crons
--- A group of entries goes on.
-DELETE FROM cron_paused WHERE group_name = ?;
+-- name: drop_all_crons
+-- All entries.
+DELETE FROM cron;
+
+-- name: cron_extent
+-- How many entries a group has, and the bytes of their jobs.
+SELECT count(*), coalesce(sum(length(job)), 0) FROM cron WHERE group_name = ?;
+
+-- name: cron_groups
+-- Names of groups of entries, in order.
+SELECT name FROM cron_group WHERE name >= '' ORDER BY name LIMIT ?;
+
+-- name: read_cron_group
+-- One group of entries.
+SELECT @cron_group FROM cron_group WHERE name = ?;
+
+-- name: write_cron_group
+-- A group of entries as it is now.
+INSERT INTO cron_group (name, @cron_group) VALUES @rows(5)
+ON CONFLICT (name) DO UPDATE SET @new_cron_group;
+
+-- name: drop_cron_group
+-- A group of entries that is no more.
+DELETE FROM cron_group WHERE name = ?;
+
+-- name: drop_all_cron_groups
+-- All groups of entries, a bounded number.
+DELETE FROM cron_group RETURNING name;
 
 -- name: breakers
 -- Circuit breakers by key.

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from anew.jobs.breaker import BreakerRow
-from anew.jobs.cron_entry import CronEntry
+from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, JOB_COLUMNS, RESERVED_COLUMNS, STATE, TAKEN_COLUMNS
 from anew.store.topics import DeliveryRow, MessageRow, SubscriptionRow
 
@@ -35,6 +35,10 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@reserved": RESERVED_COLUMNS,
     "@cron": ", ".join(CronEntry.__struct_fields__),
     "@new_cron": ", ".join(f"{name} = excluded.{name}" for name in CronEntry.__struct_fields__),
+    "@cron_group": ", ".join(CronGroup.__struct_fields__),
+    "@new_cron_group": ", ".join(f"{name} = excluded.{name}" for name in CronGroup.__struct_fields__),
+    "@group_paused": "(SELECT g.paused FROM cron_group AS g WHERE g.name = cron.group_name)",
+    "@group_timezone": "(SELECT g.timezone FROM cron_group AS g WHERE g.name = cron.group_name)",
     "@breaker": ", ".join(BreakerRow.__struct_fields__),
     "@new_breaker": ", ".join(
         f"{name} = excluded.{name}" for name in BreakerRow.__struct_fields__ if name != "key"

@@ -162,7 +162,10 @@ class SqliteStore:
         crontab = Crontab(self._execute)
         self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
         self.cron, self.write_crons = crontab.cron, crontab.write_crons
-        self.drop_crons, self.pause_crons = crontab.drop_crons, crontab.pause_crons
+        self.drop_crons, self.cron_extent = crontab.drop_crons, crontab.cron_extent
+        self.cron_groups, self.cron_group = crontab.cron_groups, crontab.cron_group
+        self.write_cron_group, self.drop_cron_group = crontab.write_cron_group, crontab.drop_cron_group
+        self.drop_all_crons = crontab.drop_all_crons
         breakers = Breakers(self._execute)
         self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
         self._payloads = Payloads(self._execute)
