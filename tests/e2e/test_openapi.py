@@ -166,7 +166,7 @@ def can_be_said(case: Case) -> bool:
 
 
 def _jobs_of_entries(body: Any) -> list[Any]:
-    entries = body.get("entries", []) if isinstance(body, dict) else []
+    entries = body.get("entries", [body]) if isinstance(body, dict) else []
     return (
         [entry.get("job") for entry in entries if isinstance(entry, dict)]
         if isinstance(entries, list)
@@ -180,6 +180,10 @@ def complete(case: Case) -> None:
     if (case.method, case.path) == ("PUT", "/v1/crons/{group}"):
         for at, entry in enumerate(body["entries"]):
             entry |= {"name": f"e{at}", "schedule": "@daily", "timezone": None}
+    if case.path.startswith("/crons/{group}") and case.method in ("PUT", "POST"):
+        body["timezone"] = "UTC"
+        for at, entry in enumerate(body.get("entries", [body])):
+            entry |= {"name": f"e{at}", "expression": "@daily", "timezone": None}
     if (case.method, case.path) == ("POST", "/v1/breakers"):
         cooldown = {"preset": "even"}
         body["settings"] = {

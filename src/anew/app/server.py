@@ -42,6 +42,7 @@ from anew.http import (
     batches,
     breakers,
     changing,
+    cron_groups,
     crons,
     enqueuing,
     metrics,
@@ -311,7 +312,7 @@ def _tell_kept(error: AnewError) -> None:
 
 
 _ROUTES = (
-    enqueuing, batches, settling, reports, querying, changing, service, crons, breakers, metrics, openapi
+    enqueuing, batches, settling, reports, querying, changing, service, crons, cron_groups, breakers, metrics, openapi
 )  # fmt: skip
 
 

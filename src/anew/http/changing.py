@@ -132,8 +132,8 @@ class ChangeRoutes:
         self._change_many(request, form, "deleted", where, verbs.delete_chunk)
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Remove everything."""
-        run_verb(self._submit, Batch.delete_all, request, form)
+        """Remove all jobs and all cron entries, whoever put them there; streams and topics stay."""
+        run_verb(self._submit, verbs.reset, request, form)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""

@@ -1,4 +1,4 @@
-"""Cron entries: listed, and replaced a group at a time."""
+"""Cron entries in Anew's own form: listed, and replaced a group at a time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from anew.engine.crontab import NewCron, Replaced, list_crons, remove_cron, replace_group
-from anew.errors import InvalidInput, NotSupported
+from anew.engine.crontab import (
+    MOST_ENTRIES,
+    NewCron,
+    Replaced,
+    list_crons,
+    remove_cron,
+    replace_group,
+)
+from anew.errors import InvalidInput
 from anew.http.api import Context
 from anew.http.bodies import decode
 from anew.http.formats import Format, written_in
@@ -22,18 +29,8 @@ from anew.net.chunks import Work
 from anew.net.seam import Request
 from anew.store.protocol import CronRow
 
-MOST_ENTRIES = 1_000
-"""Entries that a group may have which is replaced over HTTP."""
-
 MAX_BODY = 4 << 20
 """Bytes of a group's entries."""
-
-_ZIZQ = {
-    "/crons": ("GET", "DELETE"),
-    "/crons/{group}": ("GET", "PUT", "PATCH", "DELETE"),
-    "/crons/{group}/entries": ("POST",),
-    "/crons/{group}/entries/{entry}": ("GET", "PUT", "PATCH", "DELETE"),
-}
 
 
 class CronEntries(Struct, frozen=True):
@@ -130,13 +127,6 @@ class CronRoutes:
             patience_ms=None if entry.catch_up else NO_CATCH_UP_MS,
         )
 
-    def zizq(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Refuse Zizq's form of schedules."""
-        raise NotSupported(
-            "Zizq's form of cron entries is not supported by this server yet; GET /v1/crons lists entries, "
-            "PUT /v1/crons/{group} replaces those of a group"
-        )
-
 
 def _cron(row: CronRow) -> dict[str, Any]:
     entry = row.entry
@@ -164,6 +154,3 @@ def add_routes(router: Router, context: Context) -> None:
     router.add(
         "DELETE", "/v1/crons/{group}/{name}", routes.remove, Doc("removeCron", "server", errors=(404,))
     )
-    for path, methods in _ZIZQ.items():
-        for method in methods:
-            router.add(method, path, routes.zizq)

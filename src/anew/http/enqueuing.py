@@ -155,7 +155,7 @@ class EnqueueRoutes:
         tied = () if plain else [job.hooks for job in jobs if isinstance(job, PushedJob)]
         batches = {ties.batch for ties in tied if ties is not None and ties.batch is not None}
         if not batches:
-            self._fold_checks.run([] if plain else jobs, submit, named=True)
+            self._fold_checks.run([] if plain else jobs, submit, listed="jobs")
             return
 
         def check(batch: Batch) -> None:

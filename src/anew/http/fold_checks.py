@@ -36,13 +36,13 @@ class FoldChecks:
         self._thread = ThreadPoolExecutor(1, "fold-checks")
         self._waiting = 0
 
-    def run(self, jobs: Sequence[NewJob], then: Callable[[Any], None], *, named: bool = False) -> None:
+    def run(self, jobs: Sequence[NewJob], then: Callable[[Any], None], *, listed: str = "") -> None:
         """Check those of some new jobs that may be folded.
 
         Args:
             jobs: As `anew.jobs.zizq_ties.tied` gives them.
             then: Called in the loop's thread, at once where there is nothing to check, with None or with an AnewError.
-            named: Errors say which of the jobs they are about.
+            listed: The member of the body that lists them, where it does: errors say which one they are about.
 
         Raises:
             Overloaded: Too many requests wait for this.
@@ -60,19 +60,19 @@ class FoldChecks:
         if self._waiting >= MOST_WAITING:
             raise Overloaded("too many jobs with batch are waiting to be checked; try again in a second")
         self._waiting += 1
-        future = self._thread.submit(self._check, found, named)
+        future = self._thread.submit(self._check, found, listed)
         future.add_done_callback(lambda done: self._hand_back(done, then))
 
     def close(self) -> None:
         """Let the check in progress end; others are dropped, as nobody is answered any more."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _check(self, found: Iterable[tuple[int, Folding, bytes]], named: bool) -> AnewError | None:
+    def _check(self, found: Iterable[tuple[int, Folding, bytes]], listed: str) -> AnewError | None:
         for at, folding, payload in found:
             try:
                 self._expressions.check_fold(folding.when, folding.fold, payload)
             except InvalidExpression as error:
-                return placed(error, f"jobs[{at}]") if named else error
+                return placed(error, f"{listed}[{at}]") if listed else error
             except AnewError as error:
                 return error
         return None

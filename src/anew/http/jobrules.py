@@ -47,12 +47,17 @@ def check_name(name: str, field: str) -> None:
                 f"got {name[:60]!r}",
                 field=field,
             )
+    check_length(name, field)
+    if name != OWN_QUEUE and len(good_names) < _KNOWN_NAMES:
+        good_names.add(name)
+
+
+def check_length(name: str, field: str) -> None:
+    """Refuse a name that is longer than any may be."""
     if len(name.encode("utf-8", "surrogatepass")) > 512:
         raise InvalidJob(
             f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field
         )
-    if name != OWN_QUEUE and len(good_names) < _KNOWN_NAMES:
-        good_names.add(name)
 
 
 def judging_job(job: NewJob, max_bytes: int) -> Work[None]:

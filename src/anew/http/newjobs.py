@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, Raw
 
-from anew.errors import InvalidInput
+from anew.errors import InvalidInput, InvalidJob
 from anew.http.bodies import MAX_MEMBER, decode
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
@@ -70,7 +70,7 @@ def short_job(body: bytes, max_bytes: int) -> NewJob | None:
 
 
 def reading_one(
-    body: bytes, form: Format, max_bytes: int, kind: type[NewJob] = NewJob
+    body: bytes, form: Format, max_bytes: int, kind: type[NewJob] = NewJob, *, template: bool = False
 ) -> Work[tuple[NewJob, bool]]:
     """Read the body of ``POST /jobs``.
 
@@ -79,6 +79,7 @@ def reading_one(
         form: How it is written.
         max_bytes: Bytes that its payload may have.
         kind: What is read of it; a `NewJob` itself is given as the engine takes it, with its ties.
+        template: It is the job of a cron entry, which has no time of its own.
 
     Returns:
         The job, and whether it says nothing beyond type, queue and payload.
@@ -92,8 +93,10 @@ def reading_one(
     if form is not JSON:
         yield from _unpacking(job, max_bytes)
     yield from judging_job(job, max_bytes)
+    if template and job.ready_at is not None:
+        raise InvalidJob("ready_at is not supported for cron entries", field="ready_at")
     check_more(job)
-    return tied(job) if kind is NewJob else job, _is_plain(job)
+    return tied(job, template=template) if kind is NewJob else job, _is_plain(job)
 
 
 class _BulkReader:

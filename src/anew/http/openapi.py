@@ -69,6 +69,7 @@ PATH_PARAMETERS = {
     "batch": text(pattern=f"^b-{ID_PATTERN[1:]}"),
     "worker": text(),
     "group": NAME,
+    "entry": text(minLength=1, maxLength=512),
     "breaker": text(),
     "name": text(),
     **TOPIC_PATHS,

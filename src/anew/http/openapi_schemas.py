@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from anew.backoff import ALIASES, PRESETS
+from anew.engine.crontab import MOST_ENTRIES
 from anew.http.batches import NewBatch
 from anew.http.breakers import BreakerQuestion, BreakerTerms, EndedRun, WaitingRun
 from anew.http.changing import PatchBody, Redrive
+from anew.http.cron_groups import NewCronGroup, NewGroupEntry, Pause, ShownGroup, ShownGroupEntry
 from anew.http.crons import CronEntries, NewCronEntry
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
 from anew.http.render import (
@@ -25,6 +27,7 @@ from anew.http.render import (
     ShownError,
     ShownJob,
     ShownLastError,
+    ShownTemplate,
     ShownTies,
     ShownUnique,
     StoredJob,
@@ -80,6 +83,12 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     NewRate: "NewRate",
     CronEntries: "CronEntries",
     NewCronEntry: "NewCronEntry",
+    NewCronGroup: "NewCronGroup",
+    NewGroupEntry: "NewGroupEntry",
+    Pause: "Pause",
+    ShownGroup: "CronGroup",
+    ShownGroupEntry: "CronGroupEntry",
+    ShownTemplate: "CronJob",
     **{kind: kind.__name__ for kind in REPORTS.values()},
     ProgressReport: "Progress",
     BreakerQuestion: "BreakerQuestion",
@@ -192,6 +201,16 @@ _ONE_TIE: Schema = {
 }
 """A key is given for one thing, and a scope for a unique one."""
 
+_ONE_KEY: Schema = {
+    "oneOf": [
+        {"properties": {"unique_key": {"type": "null"}}},
+        {"properties": {"unique_key": text(), "batch": {"type": "null"}}, "required": ["unique_key"]},
+    ]
+}
+"""The same of the job of a cron entry, where a scope alone is let be."""
+
+_NO_TIME: Schema = {"type": "null", "description": "It may run when the entry fires."}
+
 _SPREAD: Schema = {
     "anyOf": [integer(36_500 * 86_400_000), text(pattern="^[0-9]{1,3}(?:ms|s|m|h|d)$"), {"type": "null"}]
 }
@@ -238,6 +257,11 @@ _ADDED["NewTiedJob"] = _ADDED["NewJob"]
 _ADDED["NewBatch"] = {name: or_null(ref("NewTiedJob")) for name in ("on_success", "on_complete")}
 _ADDED["CronEntries"] = {"entries": list_of(ref("NewCronEntry"))}
 _ADDED["NewCronEntry"] = {"job": ref("NewTiedJob"), "name": NAME}
+_ADDED["NewCronGroup"] = {"entries": list_of(ref("NewGroupEntry"), maxItems=MOST_ENTRIES)}
+_ADDED["NewGroupEntry"] = {"job": ref("NewCronJob"), "name": NAME}
+_ADDED["CronGroup"] = {"entries": list_of(ref("CronGroupEntry"))}
+_ADDED["CronGroupEntry"] = {"job": ref("CronJob")}
+_ADDED["CronJob"] = {name: _ADDED["Job"][name] for name in ("backoff", "policy", "retention", "batch")}
 _ADDED["FailedReport"] = {"policy": ref("Policy")}
 _ADDED["BreakerTerms"] = {"cooldown": ref("Policy")}
 _ADDED["ListedJob"] = _ADDED["OwnJob"] = _ADDED["Job"] | {"last_error": or_null(ref("LastError"))}
@@ -253,6 +277,8 @@ def schemas() -> dict[str, Schema]:
         del found["NewTiedJob"]["properties"][name]
     for kind in ("NewJob", "NewTiedJob", "Patch"):
         found[kind] |= _ONE_POLICY
+    members = found["NewJob"]["properties"] | {"ready_at": _NO_TIME}
+    found["NewCronJob"] = found["NewJob"] | {"title": "NewCronJob", "properties": members} | _ONE_KEY
     found["NewJob"] |= _ONE_TIE
     found["NewUnique"] |= _ENDS
     found["NewBatch"] |= _one_of_both(on_success=ref("NewTiedJob"), on_complete=ref("NewTiedJob"))
@@ -282,6 +308,7 @@ def schemas() -> dict[str, Schema]:
         "QuietStreams": complete(streams=COUNT),
         "QueueLimited": complete(name=text(), limit=or_null(_LIMIT)),
         "CronsReplaced": complete(written=list_of(text()), removed=list_of(text())),
+        "CronGroupNames": complete(crons=list_of(text())),
         "CronsRemoved": complete(removed=list_of(text())),
         "BreakerAnswer": complete(
             held=list_of(complete(id=text(pattern=ID_PATTERN), ready_at=COUNT)),

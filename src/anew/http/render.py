@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -145,6 +145,36 @@ class StoredJob(ShownJob, kw_only=True):
     folded: bool
 
 
+class ShownTemplate(Struct, kw_only=True):
+    """The job of a cron entry: what it enqueues each time.
+
+    Attributes:
+        type: Its handler's name.
+        queue: The queue that it waits in.
+        priority: Low numbers run first.
+        payload: Any JSON value.
+        retry_limit: Retries after the first run.
+        backoff: Zizq's three numbers, if they were set for it.
+        retention: How long it is kept after its end.
+        unique_key: While another job holds this key, none is enqueued.
+        unique_while: How long a job of the key holds it.
+        batch: How it is folded into a job of its key.
+        policy: The policy that was set for it, in Anew's form.
+    """
+
+    type: str
+    queue: str
+    priority: U16
+    payload: Any
+    retry_limit: U32 | UnsetType = UNSET
+    backoff: Any = UNSET
+    retention: Any = UNSET
+    unique_key: str | UnsetType = UNSET
+    unique_while: UniqueWhile | UnsetType = UNSET
+    batch: Any = UNSET
+    policy: Any = UNSET
+
+
 class ShownLastError(Struct, kw_only=True):
     """A job's latest failure.
 
@@ -278,7 +308,6 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
 
 def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> StoredJob:
     """Give a new job, stored at `now` (epoch ms), as the answer to its enqueue shows it."""
-    policy = _encode(job.backoff) if job.backoff is not None else job.policy
     meta = job.meta if isinstance(job, PushedJob) else None
     return StoredJob(
         id=ids.write(key),
@@ -289,7 +318,7 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entr
         ready_at=now if job.ready_at is None else job.ready_at,
         attempts=0,
         retry_limit=_set(job.retry_limit),
-        **shown_policy(None if isinstance(policy, UnsetType) else bytes(policy)),
+        **shown_policy(_policy_of(job)),
         retention=UNSET if job.retention is None else job.retention,
         **(_shown_said(meta) if meta else {}),
         duplicate=entry is not Entry.CREATED,
@@ -297,10 +326,37 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entr
     )
 
 
+def _policy_of(job: NewJob) -> bytes | None:
+    """Give a new job's own policy, in either form, as it is stored."""
+    policy = _encode(job.backoff) if job.backoff is not None else job.policy
+    return None if isinstance(policy, UnsetType) else bytes(policy)
+
+
 def existing_job(ids: IdText, job: Job, entry: Entry) -> StoredJob:
     """Give the job that is there in place of a new one, as the answer to the enqueue shows it."""
     fields = msgspec.structs.asdict(shown_job(ids, job, payload=False))
     return StoredJob(**fields, duplicate=entry is not Entry.FOLDED, folded=entry is Entry.FOLDED)
+
+
+def shown_template(job: NewJob) -> ShownTemplate:
+    """Give the job of a cron entry as an answer shows it; ties that Zizq's API has no words for are left out."""
+    return ShownTemplate(
+        type=job.type,
+        queue=job.queue,
+        priority=job.priority,
+        payload=Embedded(bytes(job.payload)),
+        retry_limit=_set(job.retry_limit),
+        **shown_policy(_policy_of(job)),
+        retention=_set(job.retention),
+        unique_key=_set(job.unique_key),
+        unique_while=cast(UniqueWhile | UnsetType, _set(job.unique_while)),
+        batch=UNSET if isinstance(job.batch, UnsetType) else Embedded(bytes(job.batch)),
+    )
+
+
+def unreadable_template(stored: bytes) -> ShownTemplate:
+    """Give the job of a cron entry that a damaged file has made unreadable: under names that no job can have."""
+    return ShownTemplate(type="", queue="", priority=DEFAULT_PRIORITY, payload=as_stored(stored))
 
 
 def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:

@@ -59,19 +59,26 @@ _said = msgspec.json.Decoder(Said)
 _folding = msgspec.json.Decoder(Folding)
 
 
-def tied(job: NewJob) -> NewJob:
+def tied(job: NewJob, *, template: bool = False) -> NewJob:
     """Give a new job as the engine takes it: tied to what it says, if it says anything.
+
+    Args:
+        job: As it came.
+        template: It is the job of a cron entry, where a scope without a key means nothing and is no error.
 
     Raises:
         InvalidJob: What it says does not fit together, or is none of the values that there are.
     """
     if job.unique_key is None and job.unique_while is None and isinstance(job.batch, UnsetType):
         return job
-    if job.unique_while is not None and job.unique_key is None:
+    if job.unique_while is not None and job.unique_key is None and not template:
         raise InvalidJob("unique_while requires unique_key", field="unique_while")
     if job.unique_key is not None and not isinstance(job.batch, UnsetType):
         raise InvalidJob("unique_key and batch cannot be combined", field="unique_key")
-    said = _what(job)
+    scope = _scope(job.unique_while)
+    if job.unique_key is None and isinstance(job.batch, UnsetType):
+        return job
+    said = _what(job, scope)
     fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
     return PushedJob(**fields, hooks=_hooks(said), meta=_HEAD + _encode(said) + b"]")
 
@@ -89,14 +96,18 @@ def said_of(meta: bytes | None) -> Said:
         return NOTHING
 
 
-def _what(job: NewJob) -> Said:
+def _scope(given: str | None) -> UniqueWhile:
+    scope = "queued" if given is None else given
+    if scope not in _SCOPES:
+        expected = '(expected "queued", "active", or "exists")'
+        raise InvalidJob(f'invalid unique_while: "{scope[:60]}" {expected}', field="unique_while")
+    return _SCOPES[scope]
+
+
+def _what(job: NewJob, scope: UniqueWhile) -> Said:
     if job.unique_key is not None:
         _check_key(job.unique_key, "unique_key")
-        scope = "queued" if job.unique_while is None else job.unique_while
-        if scope not in _SCOPES:
-            expected = '(expected "queued", "active", or "exists")'
-            raise InvalidJob(f'invalid unique_while: "{scope[:60]}" {expected}', field="unique_while")
-        return Said(unique_key=job.unique_key, unique_while=_SCOPES[scope])
+        return Said(unique_key=job.unique_key, unique_while=scope)
     assert isinstance(job.batch, Raw)
     try:
         folding = _folding.decode(job.batch)

@@ -27,7 +27,7 @@ TAG = "0123abcde"
 class NoFolds:
     """Has nothing to check."""
 
-    def run(self, jobs: Sequence[NewJob], then: Callable[[Any], None], *, named: bool = False) -> None:
+    def run(self, jobs: Sequence[NewJob], then: Callable[[Any], None], *, listed: str = "") -> None:
         then(None)
 
 

@@ -49,6 +49,17 @@ def test_the_usual_scope_is_queued_and_is_said() -> None:
     assert said_of(as_pushed(unique_key="").meta) == Said(unique_key="", unique_while="queued")
 
 
+def test_the_job_of_a_cron_entry_may_say_a_scope_without_a_key() -> None:
+    job = new_job(unique_while="exists")
+    assert tied(job, template=True) is job
+    with pytest.raises(InvalidJob, match='invalid unique_while: "ever"'):
+        tied(new_job(unique_while="ever"), template=True)
+    batch = {"key": "k", "when": "true", "fold": "$new"}
+    job = tied(new_job(unique_while="active", batch=batch), template=True)
+    assert isinstance(job, PushedJob)
+    assert said_of(job.meta) == Said(batch=Folding("k", "true", "$new"))
+
+
 def test_a_batch_becomes_a_key_to_fold_by() -> None:
     batch = {"key": "k", "when": "true", "fold": "$new", "more": 1}
     job = as_pushed(batch=batch)
