@@ -261,6 +261,34 @@ def test_a_reader_beside_an_open_transaction_sees_the_state_before_it(lasting: O
         reader.close()
 
 
+def test_payloads_come_in_the_order_asked_for(store: Store) -> None:
+    payloads = [b'{"n":1}', b'"' + b"x" * BIG + b'"', b"3"]
+    put(store, *(new_job(payload=payload) for payload in payloads))
+    reader = store.reader()
+    try:
+        assert reader.payloads([3, 99, 1, 2], 1 << 20) == [payloads[2], b"", payloads[0], payloads[1]]
+        assert reader.payloads([], 1 << 20) == []
+    finally:
+        if reader is not store:
+            reader.close()
+
+
+def test_payloads_are_read_until_so_many_bytes_have_come(store: Store) -> None:
+    put(store, *(new_job(payload=b'"%08d"' % n) for n in range(300)))  # 10 bytes each
+    reader = store.reader()
+    try:
+        keys = range(1, 301)
+        assert len(reader.payloads(keys, 1)) == 1
+        assert len(reader.payloads(keys, 20)) == 2
+        assert len(reader.payloads(keys, 21)) == 3
+        assert len(reader.payloads(keys, 3_000)) == 300
+        put(store, new_job(payload=b'"' + b"x" * BIG + b'"'), first_key=301)
+        assert len(reader.payloads([1, 301, 2], 12)) == 2
+    finally:
+        if reader is not store:
+            reader.close()
+
+
 def test_a_store_that_lasts_knows_its_free_space(lasting: Opened) -> None:
     device = lasting.open().device
     assert device is not None

@@ -113,9 +113,8 @@ def test_bad_bodies_of_a_retry_are_400(client: Client, queue: str, body: object)
 
 
 def test_a_retry_takes_the_filters_of_a_list(client: Client) -> None:
-    for query in ("status=bogus", "a=b", "from=x", "id=x", "priority=5..1"):
+    for query in ("status=bogus", "a=b", "from=x", "id=x", "priority=5..1", "filter="):
         assert client.request("POST", f"/v1/jobs/retry?{query}").status == 400
-    assert client.request("POST", "/v1/jobs/retry?filter=.a").status == 403
 
 
 def test_a_cancelled_job_is_shown_as_dead_and_can_be_retried(client: Client, queue: str) -> None:

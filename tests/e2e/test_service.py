@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from .client import JSON, MSGPACK, Client
-from .wire import Response
 
 SEMANTIC_VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 
@@ -66,23 +65,3 @@ def test_zizq_91_reset_empties_everything(fresh: Callable[..., Client], body: by
             assert client.post(f"/jobs/{job_id}/success").status == 404
         new = client.enqueue_many("a", 2)
         assert [job["id"] for job in stream.next_jobs(2)] == new
-
-
-# The peer serves these, most of them with a licence and 403 without one. This server refuses them by name, with the same status:
-# the peer's clients send again what gets a 5xx.
-
-
-def assert_not_served(response: Response, word: str) -> None:
-    assert (response.status, response.content_type, response.data["code"]) == (403, JSON, "not_supported")
-    assert word in response.error
-
-
-@pytest.mark.parametrize("endpoint", ["GET /jobs", "GET /jobs/count", "DELETE /jobs", "PATCH /jobs"])
-def test_the_jq_filter_is_403(client: Client, queue: str, endpoint: str) -> None:
-    client.enqueue(queue, payload={"user_id": 42})
-    method, path = endpoint.split()
-    response = client.request(
-        method, f"{path}?queue={queue}&filter=.user_id+%3D%3D+42", data={} if method == "PATCH" else None
-    )
-    assert_not_served(response, "filter")
-    assert client.count(queue=queue) == 1

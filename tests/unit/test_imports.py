@@ -48,9 +48,9 @@ ARROWS: dict[str, set[str]] = {
     "django": {"tasks", "cli", "jobs", "errors"},
     "pytest_plugin": {"testing", "tasks"},
     "app": {
+        "jq",
         "tasks",
         "topics",
-        "jq",
         "http",
         "fwp",
         "net",

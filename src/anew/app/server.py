@@ -33,6 +33,7 @@ from anew.engine import Limits as EngineLimits
 from anew.engine.crontab import Replaced, replace_group
 from anew.engine.ops import Verb
 from anew.engine.reads import Reads
+from anew.engine.searches import Searches
 from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, InvalidConfig, InvalidInput
@@ -148,7 +149,10 @@ class Server:
             reap_ms=self.settings.timing.reaper_interval_ms,
         )
         fold_checks = FoldChecks(self._expressions, loop)
-        context = Context(self.engine, commit, reads, api_settings(self.settings), counters, fold_checks)
+        searches = Searches(reads.later, self._expressions, loop)
+        context = Context(
+            self.engine, commit, reads, searches, api_settings(self.settings), counters, fold_checks
+        )
         router = Router()
         streams = add_routes(router, context, loop)
         deliverers = Deliverers(self.settings)
@@ -159,6 +163,7 @@ class Server:
         lab.add_routes(router, helper)
         server = NetServer(wire_limits(self.settings), counters)
         server.on_drain.append(streams.end_all)
+        server.on_drain.append(searches.stop)
         http = HttpPort(server, Api(context.settings, counters, router))
         commit.start()
         doors: list[tuple[str, str, int, Callable[[], asyncio.Protocol]]] = [
@@ -189,6 +194,7 @@ class Server:
         commit.close()
         self._expressions.close()
         await helper.close()
+        searches.close()
         reads.close()
         return 0
 

@@ -11,7 +11,7 @@ from anew.cli.jobview import error_text, when
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, show_json, show_table
 from anew.cli.remote import ClientSession, filter_options, remote, require_one_choice
-from anew.client import Filters
+from anew.client import Filters, JobView, Page
 from anew.units import format_duration, parse_duration_with_unit
 
 _ERROR_SHOWN: Final = 100
@@ -45,11 +45,19 @@ def list_dead(session: ClientSession, filters: Filters, limit: int) -> None:
       anew dead list --queue web --limit 10 --json
     """
     chosen = filters.also(status="dead")
-    page = session.client.page(chosen, limit=limit, order="desc", last_errors=True)
+    found: list[JobView] = []
+    page: Page | None = session.client.page(chosen, limit=limit, order="desc", last_errors=True)
+    while page is not None:
+        found += page
+        if len(found) >= limit:
+            break
+        page = page.next()  # a page may end early: large payloads, or a filter that takes long
+    more = page is not None and (len(found) > limit or page.next_path is not None)
+    found = found[:limit]
     if session.as_json:
-        show_json({"jobs": [job.document for job in page]})
+        show_json({"jobs": [job.document for job in found]})
         return
-    if not page.jobs:
+    if not found:
         click.echo("No dead jobs.")
         return
     now = now_ms()
@@ -62,10 +70,10 @@ def list_dead(session: ClientSession, filters: Filters, limit: int) -> None:
             when(job, now),
             "" if job.last_error is None else error_text(job.last_error)[:_ERROR_SHOWN],
         )
-        for job in page
+        for job in found
     ]
     show_table(("ID", "TYPE", "QUEUE", "FAILURES", "WHEN", "LAST ERROR"), rows)
-    if page.next_path is not None:
+    if more:
         click.echo(f"There are more; --limit more than {limit} shows them.", err=True)
 
 

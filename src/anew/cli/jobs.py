@@ -68,6 +68,7 @@ def list_jobs(
       anew jobs list --status dead --newest --limit 10 --json
       anew jobs list --jid 7b5f4f2c9d1e4a0b8c3d2e1f
       anew jobs list --queue web --count
+      anew jobs list --queue web --filter '.user_id == 42'
     """
     chosen = filters.also(id=job_ids)
     if count:
@@ -79,7 +80,11 @@ def list_jobs(
         show_json({"jobs": [job.document for job in found]})
         return
     show_jobs(found)
-    if not everything and len(found) == limit and session.client.count(chosen) > limit:
+    if everything or len(found) < limit:
+        return
+    if chosen.filter is not None:  # to count them may take half a minute
+        click.echo(f"There may be more; --all shows all, --limit more than {limit}.", err=True)
+    elif session.client.count(chosen) > limit:
         click.echo(f"There are more; --all shows all, --limit more than {limit}.", err=True)
 
 
@@ -170,6 +175,7 @@ def patch_jobs(
       anew jobs patch 03h9zfi18gdfi0z62rygn7z6c --priority 10 --delay 5m
       anew jobs patch 03h9zfi18gdfi0z62rygn7z6c --clear ready-at
       anew jobs patch --where-queue web --where-status scheduled --queue slow --policy even --json
+      anew jobs patch --where-queue web --where-filter '.user_id == 42' --priority 10
     """
     require_one_choice(job_ids, filters, everything=everything, prefix="where-")
     changes = settings if queue is None else {"queue": queue} | settings
@@ -235,13 +241,15 @@ def delete_jobs(
     Examples:
       anew jobs delete 03h9zfi18gdfi0z62rygn7z6c --yes
       anew jobs delete --queue web --status dead
+      anew jobs delete --queue web --filter '.tags | index("old")' --yes
       anew jobs delete --all --yes
     """
     require_one_choice(job_ids, filters, everything=everything)
     if job_ids:
         confirm(f"Delete {len(job_ids)} job(s)", yes=yes)
         return each(session, job_ids, session.client.delete, "is deleted")
-    confirm(f"Delete {session.client.count(filters)} job(s)", yes=yes)
+    if not yes:
+        confirm(f"Delete {session.client.count(filters)} job(s)", yes=False)
     deleted = session.client.delete_many(filters, everything=everything)
     show_json({"deleted": deleted}) if session.as_json else click.echo(f"{deleted} deleted")
     return 0

@@ -134,6 +134,10 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "jid": {"multiple": True, "metavar": "JID", "help": "Only jobs with these ids of their producers."},
     "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5 or 9.."},
     "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, ..2 or 3.."},
+    "filter": {
+        "metavar": "JQ",
+        "help": "Only jobs whose payload this expression of jq selects: '.user_id == 42'.",
+    },
 }
 _SHORT: Final = {"status": ("-s",), "queue": ("-q",), "type": ("-t",)}
 

@@ -116,10 +116,12 @@ class Filters:
         id, jid, status, queue, type: Any of these values, one (``"mail"``) or several (``["mail", "web"]``); empty means all.
         state: The same by Anew's own names, which tell dead from cancelled jobs and scheduled from retrying ones (Anew).
         priority, attempts: A number or an inclusive range: ``7``, ``"10..20"``, ``"..5"``, ``"9.."``.
+        filter: An expression of jq over payloads, such as ``".user_id == 42"``: any output but false and null selects a job.
         ready_at: The same in epoch ms; or an aware datetime; or a pair of instants, each of which may be None.
 
     Raises:
-        InvalidInput: A value is empty or holds a comma: the server would read it as no condition or as two.
+        InvalidInput: A value is empty, or one of those that may be several holds a comma: the server would read it as no condition
+            or as two.
     """
 
     id: Names = ()
@@ -131,12 +133,17 @@ class Filters:
     ready_at: str | Moment | tuple[Moment | None, Moment | None] | None = None
     attempts: str | int | None = None
     state: Names = ()
+    filter: str | None = None
 
     def __post_init__(self) -> None:
+        if self.filter is not None and not (isinstance(self.filter, str) and self.filter.strip()):
+            raise refused("filter", self.filter, "an expression of jq, such as .user_id == 42")
         for field in ("id", "jid", "status", "queue", "type", "state"):
             object.__setattr__(self, field, names(getattr(self, field), field))
         object.__setattr__(self, "ready_at", _range_text(self.ready_at))
         for field, value in self.given().items():
+            if field == "filter":
+                continue
             for item in (value,) if isinstance(value, str) else value:
                 if not item.strip() or "," in item:
                     raise refused(field, item, "a value without commas")

@@ -60,6 +60,9 @@ class Extent:
     began: int
 
 
+Sift = Callable[[Sequence[int], Done], None]
+"""Finds out which of some jobs are meant: calls back with their keys, or with an AnewError."""
+
 ChunkChange = Callable[[Batch, Filter, Extent, int], int]
 """Changes one chunk inside a batch: called with the batch, a filter for its jobs, the extent of the whole, and how many have been
 changed before; gives how many it has changed now."""
@@ -101,7 +104,14 @@ class BulkChanges:
         self._waiting: deque[_BulkChange] = deque()
 
     def start(
-        self, where: Filter, change: ChunkChange | PartChange, done: Done, *, reads_payloads: bool = False
+        self,
+        where: Filter,
+        change: ChunkChange | PartChange,
+        done: Done,
+        *,
+        reads_payloads: bool = False,
+        sift: Sift | None = None,
+        total: int | None = None,
     ) -> None:
         """Change all jobs that match.
 
@@ -111,13 +121,15 @@ class BulkChanges:
             done: Called once with how many were changed, or with the AnewError that ended the change; what was changed before
                 stays so.
             reads_payloads: The change reads them; then chunks are small where payloads are long.
+            sift: Leaves out jobs that match and are not meant all the same; None: all are meant.
+            total: How many jobs are meant, where that is not how many match.
 
         Raises:
             Overloaded: Too many bulk changes are waiting; nothing was changed.
         """
         if len(self._waiting) >= WAITING:
             raise Overloaded("too many changes of many jobs are waiting; try again in a second")
-        self._waiting.append(_BulkChange(self, where, change, done, reads_payloads))
+        self._waiting.append(_BulkChange(self, where, change, done, reads_payloads, sift, total))
         self._next()
 
     def ended(self) -> None:
@@ -141,14 +153,19 @@ class _BulkChange:
         change: ChunkChange | PartChange,
         done: Done,
         reads_payloads: bool,
+        sift: Sift | None,
+        total: int | None,
     ) -> None:
         self._all = running
+        self._sift = sift
+        self._total = total
         self._reads_payloads = reads_payloads
         self._where = where
         self._change = change
         self._done = done
         self._extent = Extent(total=0, last=0, began=0)
         self._keys: Sequence[int] = ()
+        self._behind: int | None = None  # where the next look begins; None: there is none
         self._at = self._ahead = 0
         self._changed = 0
         self._took_s = 0.0
@@ -166,6 +183,8 @@ class _BulkChange:
         if not total:  # all that there was may have gone between the two looks
             self._end(0)
             return
+        if self._total is not None:
+            total = max(1, self._total)
         self._extent = Extent(total=total, last=last[0], began=self._all.clock())
         self._search(None)
 
@@ -174,7 +193,21 @@ class _BulkChange:
         self._look(lambda reader: reader.find(self._where, page), self._found)
 
     def _found(self, keys: list[int]) -> None:
-        self._keys = [key for key in keys if key <= self._extent.last]
+        found = [key for key in keys if key <= self._extent.last]
+        self._behind = found[-1] if len(found) == FOUND else None
+        if self._sift is None or not found:
+            self._sifted(found)
+            return
+        try:
+            self._sift(found, self._sifted)
+        except AnewError as error:
+            self._end(error)
+
+    def _sifted(self, result: Any) -> None:
+        if isinstance(result, AnewError):
+            self._end(result)
+            return
+        self._keys = result
         self._at = 0
         self._go_on()
 
@@ -182,8 +215,8 @@ class _BulkChange:
         """Change the next chunk, look for more, or end."""
         if self._at < len(self._keys):
             self._all.submit(Call(self._change_chunk, self._changed_chunk))
-        elif len(self._keys) == FOUND:
-            self._search(self._keys[-1])
+        elif self._behind is not None:
+            self._search(self._behind)
         else:
             self._end(self._changed)
 

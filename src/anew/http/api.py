@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
+from anew.engine.searches import Searches
 from anew.errors import AnewError, InternalError, MalformedRequest, NotFound, Overloaded
 from anew.http.fold_checks import FoldChecks
 from anew.http.formats import (
@@ -85,6 +86,7 @@ class Context:
         engine: The engine: its ids, its clock, what it counts.
         commit: Where operations go.
         reads: What is read of the store.
+        searches: What is found by payloads.
         settings: What the routes need to know.
         counters: What the wires count; refusals are counted here too.
         fold_checks: What tries the expressions of new jobs that may be folded.
@@ -95,6 +97,7 @@ class Context:
     engine: Engine
     commit: GroupCommit
     reads: Reads
+    searches: Searches
     settings: ApiSettings
     counters: WireCounters
     fold_checks: FoldChecks

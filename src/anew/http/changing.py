@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 from anew.backoff import policy_from_json
 from anew.engine import Batch, Call, verbs
 from anew.engine.bulk import BulkChanges, ChunkChange
+from anew.engine.ops import Done
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import NULLS, body_as, decode
@@ -70,11 +71,29 @@ class Redrive(msgspec.Struct, frozen=True):
     reset_attempts: bool = False
 
 
+class _BulkRequest(NamedTuple):
+    """A change of many jobs.
+
+    Attributes:
+        name: What their number is called in the answer.
+        where, expression: Which jobs.
+        change: What is done to each chunk.
+        counted: It has to know beforehand how many they are.
+    """
+
+    name: str
+    where: Filter
+    expression: str | None
+    change: ChunkChange
+    counted: bool = False
+
+
 class ChangeRoutes:
     """Changes jobs."""
 
     def __init__(self, context: Context) -> None:
         self._reads = context.reads
+        self._searches = context.searches
         self._ids = context.engine.ids
         self._key_of = context.key_of
         self._now = context.engine.clock.now
@@ -113,9 +132,9 @@ class ChangeRoutes:
         if refused := refusal(body):
             reply_error(request, form, refused, 422)
             return
-        chosen.check_jq()
         where = verbs.patchable(chosen.where(self._ids, visible_at=None))
-        self._change_many(request, form, "patched", where, verbs.patch_chunk(patch))
+        change = _BulkRequest("patched", where, chosen.expression, verbs.patch_chunk(patch))
+        self._change_many(request, form, change)
 
     def delete_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one job."""
@@ -124,12 +143,13 @@ class ChangeRoutes:
     def delete_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs that match."""
         chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check()
+        chosen.check_ids()
         if chosen.is_everything():
             run_verb(self._submit, Batch.delete_all, request, form, lambda n: {"deleted": n})
             return
         where = chosen.where(self._ids, visible_at=None)
-        self._change_many(request, form, "deleted", where, verbs.delete_chunk)
+        change = _BulkRequest("deleted", where, chosen.expression, verbs.delete_chunk)
+        self._change_many(request, form, change)
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs and all cron entries, whoever put them there; streams and topics stay."""
@@ -146,10 +166,11 @@ class ChangeRoutes:
         wanted = _redrive(request)
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
         chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check()
+        chosen.check_ids()
         where = verbs.redrivable(chosen.where(self._ids, visible_at=None), self._now())
         change = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
-        self._change_many(request, form, "retried", where, change)
+        bulk = _BulkRequest("retried", where, chosen.expression, change, counted=spread_ms > 0)
+        self._change_many(request, form, bulk)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
@@ -158,13 +179,31 @@ class ChangeRoutes:
     def _shown(self, job: Job) -> ShownJob:
         return shown_job(self._ids, job, payload=False)
 
-    def _change_many(
-        self, request: Request, form: Format, name: str, where: Filter, change: ChunkChange
-    ) -> None:
-        """Change all jobs that match, in chunks, and answer with their number."""
-        self._bulk.start(
-            where, change, answering(request, form, lambda n: form.reply(request, 200, {name: n}))
-        )
+    def _change_many(self, request: Request, form: Format, bulk: _BulkRequest) -> None:
+        """Change all jobs that match, in chunks, and answer with their number.
+
+        One that searches by an expression ends when its client is gone.
+        """
+        done = answering(request, form, lambda n: form.reply(request, 200, {bulk.name: n}))
+        text = bulk.expression
+        if text is None:
+            self._bulk.start(bulk.where, bulk.change, done)
+            return
+
+        def gone() -> bool:
+            return request.hung_up
+
+        def sift(keys: Sequence[int], then: Done) -> None:
+            self._searches.among(keys, text, gone, then)
+
+        def start(total: int | None) -> None:
+            self._bulk.start(bulk.where, bulk.change, done, sift=sift, total=total)
+
+        checked = answering(request, form, start)
+        if bulk.counted:
+            self._searches.count(bulk.where, text, gone, checked)
+        else:
+            self._searches.check(text, gone, checked)
 
     def _ended(self, key: int, error: IllegalTransition) -> AnewError:
         job = self._reads.job(key)

@@ -86,7 +86,6 @@ def reading_one(
 
     Raises:
         InvalidInput: Something does not fit; nothing is stored.
-        NotSupported: It asks for a part that this build does not support.
     """
     job = decode(body, form, kind, null_is_absent=_PRIORITY)
     yield

@@ -167,6 +167,10 @@ FILTER_PARAMETERS: dict[str, Schema] = {
     "priority": span(U16_TEXT, "Priorities"),
     "ready_at": span(U64_TEXT, "Instants, epoch ms"),
     "attempts": span(U32_TEXT, "Failures reported so far"),
+    "filter": text(
+        "An expression of jq over payloads, such as `.user_id == 42`; a job is meant if any output is neither false nor null. "
+        "At most 4096 bytes."
+    ),
 }
 
 PAGING_PARAMETERS: dict[str, Schema] = {

@@ -96,6 +96,10 @@ class SharedRequest(Request):
     def gone(self) -> bool:
         return self._request.gone
 
+    @property
+    def hung_up(self) -> bool:
+        return self._request.hung_up
+
     def reply(
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
     ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote_to_bytes
 
-from anew.errors import MalformedRequest, NotSupported
+from anew.errors import MalformedRequest
 from anew.http.render import STATUS
 from anew.jobs import IdText, State
 from anew.jobs.codec import U64_MAX
@@ -77,7 +77,7 @@ class Selection:
         state: Anew's own names, which tell dead from cancelled and scheduled from retrying, in that order too.
         queue, type, id, jid: Sorted by their bytes.
         ranges: Inclusive ends by the parameter's name.
-        jq: An expression over payloads was given.
+        expression: Over payloads, in jq's language; None: none was given. Whoever searches by it compiles it, after all else.
     """
 
     status: tuple[str, ...] = ()
@@ -87,26 +87,16 @@ class Selection:
     id: tuple[str, ...] = ()
     jid: tuple[str, ...] = ()
     ranges: Mapping[str, Range]
-    jq: bool = False
-
-    def check(self) -> None:
-        """Refuse what parsing leaves for later, since other complaints may come first."""
-        self.check_ids()
-        self.check_jq()
+    expression: str | None = None
 
     def check_ids(self) -> None:
-        """Raise MalformedRequest if an id has not the form of one."""
+        """Raise MalformedRequest if an id has not the form of one: later than parsing, since other complaints may come first."""
         for job_id in self.id:
             if not _ID.match(job_id):
                 raise MalformedRequest(f'invalid job ID: "{job_id[:_SHOWN]}"', field="id")
 
-    def check_jq(self) -> None:
-        """Raise NotSupported if payloads are to be looked at."""
-        if self.jq:
-            raise NotSupported("filter (jq) is not supported by this server yet; use the other filters")
-
     def where(self, ids: IdText, *, visible_at: int | None) -> Filter:
-        """Give the store's filter.
+        """Give the store's filter, which leaves the expression out.
 
         Args:
             ids: Reads public ids; those of other stores match nothing.
@@ -133,7 +123,7 @@ class Selection:
     def is_everything(self) -> bool:
         """Return whether no condition at all was given."""
         named = self.queue or self.type or self.id or self.jid
-        return not (self.status or self.state or named or self.ranges or self.jq)
+        return not (self.status or self.state or named or self.ranges) and self.expression is None
 
     def parameters(self) -> list[tuple[str, str]]:
         """Give the filters as they stand in links, percent-encoded."""
@@ -142,7 +132,7 @@ class Selection:
         shown += [
             (name, _range_text(self.ranges[name], RANGES[name])) for name in RANGES if name in self.ranges
         ]
-        return shown
+        return shown if self.expression is None else [*shown, ("filter", encoded(self.expression))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +196,7 @@ def selection(given: Mapping[str, str]) -> Selection:
         id=_sorted_set(given.get("id")),
         jid=_sorted_set(given.get("jid")),
         ranges=ranges,
-        jq="filter" in given,
+        expression=given.get("filter"),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
+from anew.engine.searches import Found
 from anew.errors import MalformedRequest, NotFound, Overloaded
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
@@ -50,6 +51,7 @@ class JobRoutes:
 
     def __init__(self, context: Context) -> None:
         self._reads = context.reads
+        self._searches = context.searches
         self._now = context.engine.clock.now
         self._ids = context.engine.ids
         self._key_of = context.key_of
@@ -67,13 +69,16 @@ class JobRoutes:
     def _list(self, request: Request, form: Format, path: str, *, last_errors: bool = False) -> None:
         given = query_pairs(request.query, FILTERS | PAGING)
         page, chosen = paging(given), selection(given)
-        chosen.check()
+        chosen.check_ids()
         where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
 
-        def then(keys: list[int]) -> None:
+        def then(found: Found) -> None:
+            keys = found.keys
             parts, size = self._parts(keys[: page.limit])
-            ends = (self._ids.write(parts[0][0]), self._ids.write(parts[-1][-1])) if parts else None
-            links = _links(path, page, chosen.parameters(), ends, len(keys) > sum(map(len, parts)))
+            first = self._ids.write(parts[0][0]) if parts else None
+            behind = parts[-1][-1] if len(keys) > sum(map(len, parts)) else found.stopped_at
+            following = None if behind is None else self._ids.write(behind)
+            links = _links(path, page, chosen.parameters(), first, following)
 
             def written(jobs: list[Raw]) -> None:
                 form.reply(request, 200, {"jobs": jobs, "pages": links})
@@ -84,17 +89,26 @@ class JobRoutes:
             except Overloaded:
                 raise Overloaded("too many long pages are asked for at once; try again in a second") from None
 
-        self._reads.find(where, part, self._answering(request, form, then))
+        answer = self._answering(request, form, then)
+        if chosen.expression is None:
+            whole = self._answering(request, form, lambda keys: then(Found(keys, None)))
+            self._reads.find(where, part, whole)
+        else:
+            self._searches.page(where, part, chosen.expression, lambda: request.hung_up, answer)
 
     def count(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Count jobs: at once where the counters know, else in the reader's thread."""
         chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check()
+        chosen.check_ids()
         where = chosen.where(self._ids, visible_at=self._now())
 
         def then(count: int) -> None:
             form.reply(request, 200, {"count": count})
 
+        if chosen.expression is not None:
+            answer = self._answering(request, form, then)
+            self._searches.count(where, chosen.expression, lambda: request.hung_up, answer)
+            return
         known = self._reads.known_count(where)
         if known is None:
             self._reads.count(where, self._answering(request, form, then))
@@ -136,9 +150,10 @@ class JobRoutes:
         job = self._visible(params[0])
         records, more = self._records(job.key, Page(order=page.order, after=start, limit=page.limit + 1))
         path = f"/jobs/{self._ids.write(job.key)}/errors"
-        ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
+        first, last = (str(records[0].attempt), str(records[-1].attempt)) if records else (None, None)
         listed = [shown_error(record) for record in records]
-        answer: dict[str, Any] = {"errors": listed, "pages": _links(path, page, [], ends, more)}
+        links = _links(path, page, [], first, last if more else None)
+        answer: dict[str, Any] = {"errors": listed, "pages": links}
         if dropped := self._reads.dropped_errors(job.key):
             answer["dropped"] = [
                 ShownDropped(outcome=outcome, error_type=kind or UNSET, attempts=n)
@@ -244,14 +259,18 @@ class JobRoutes:
 
 
 def _links(
-    path: str, page: Paging, filters: list[tuple[str, str]], ends: tuple[str, str] | None, more: bool
+    path: str, page: Paging, filters: list[tuple[str, str]], first: str | None, behind: str | None
 ) -> dict[str, str | None]:
-    """Give a page's links; `ends` are the cursors of its first and last item."""
-    following = preceding = None
-    if ends is not None and more:
-        following = page.after(ends[1]).link(path, filters)
-    if ends is not None and page.start is not None:
-        preceding = page.before(ends[0]).link(path, filters)
+    """Give a page's links.
+
+    Args:
+        first: Cursor of its first item; None of an empty page.
+        behind: Cursor behind which the next page begins; None if there is none.
+    """
+    following = None if behind is None else page.after(behind).link(path, filters)
+    preceding = None
+    if first is not None and page.start is not None:
+        preceding = page.before(first).link(path, filters)
     return {"self": page.link(path, filters), "next": following, "prev": preceding}
 
 

@@ -91,7 +91,7 @@ def reading_tied(ids: IdText, form: Format, max_bytes: int, piece: bytes, first:
         first: The place of its first member.
 
     Raises:
-        InvalidInput, NotFound, NotSupported: One does not fit, which is named, or there is no such batch.
+        InvalidInput, NotFound: One does not fit, which is named, or there is no such batch.
     """
     jobs: list[NewJob] = []
     for at, member in enumerate(members_of(piece, form), first):

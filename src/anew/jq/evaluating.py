@@ -130,6 +130,8 @@ def _reason(error: str) -> str:
     unavailable = _UNAVAILABLE_NAME.search(error)
     if unavailable:
         return f"{unavailable[1]} is not available here"
+    if "Top-level program not given" in error:
+        return "there is nothing to evaluate; expected an expression such as .user_id == 42"
     found = _SYNTAX.fullmatch(error.partition("\n")[0])
     assert found is not None
     message, line, column = found.groups()

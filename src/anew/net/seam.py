@@ -91,6 +91,14 @@ class Request(ABC):
     def gone(self) -> bool:
         """Whether nobody waits for the answer any more: the peer is gone, or it has been given."""
 
+    @property
+    def hung_up(self) -> bool:
+        """Whether nobody waits, or the peer has closed its half of the connection: whoever has left cannot be told from that.
+
+        What takes long ends then.
+        """
+        return self.gone
+
     @abstractmethod
     def reply(
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()

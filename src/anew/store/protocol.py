@@ -427,6 +427,12 @@ class Reader(Protocol):
     def count(self, where: Filter) -> int:
         """Count matching jobs."""
 
+    def payloads(self, keys: Sequence[int], most_bytes: int) -> list[bytes]:
+        """Give the payloads of some jobs in the order given, as many as have so many bytes together, but for the last of them.
+
+        One that cannot be read, and that of an unknown key, is empty.
+        """
+
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state; queues without a job are left out."""
 

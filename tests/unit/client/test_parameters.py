@@ -44,6 +44,20 @@ def test_a_value_that_would_widen_the_filter_is_refused(value: str) -> None:
         Filters(priority=value)
 
 
+def test_a_filter_on_payloads_goes_as_it_is() -> None:
+    filters = Filters(queue="q", filter='.tags == ["a", "b"] and .n+1 > 2')
+    assert target("/jobs", filters.query()) == (
+        "/jobs?queue=q&filter=.tags%20%3D%3D%20%5B%22a%22%2C%20%22b%22%5D%20and%20.n%2B1%20%3E%202"
+    )
+    assert filters.also(status="dead").filter == filters.filter
+
+
+@pytest.mark.parametrize("value", ["", " ", 1])
+def test_a_filter_on_payloads_that_says_nothing_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"filter: .*; expected an expression of jq"):
+        Filters(filter=value)
+
+
 def test_also_adds_without_dropping() -> None:
     filters = Filters(queue=("q",), status=("ready",)).also(id=("x",))
     assert filters == Filters(queue=("q",), status=("ready",), id=("x",))

@@ -371,3 +371,72 @@ def test_a_batch_judges_one_job_at_least_however_late_it_is(field: Field) -> Non
     field.settle()
     assert done.result == 4
     assert field.rig.store.find(DEAD, Page()) == [keys[3]]
+
+
+def sifting(field: Field, wanted: Callable[[int], bool]) -> Any:
+    """Leave out what is not wanted; its answers come as reads do."""
+
+    def sift(keys: Any, then: Any) -> None:
+        field.reads.append((lambda reader: [key for key in keys if wanted(key)], then))
+
+    return sift
+
+
+def test_zizq_70_what_a_sift_leaves_out_is_not_changed(field: Field) -> None:
+    keys = field.dead(FOUND + CHUNK + 5)
+    done = Once()
+    wanted = set(keys[::7])
+    field.bulk.start(DEAD, verbs.redrive_chunk(), done, sift=sifting(field, wanted.__contains__))
+    field.settle()
+    assert done.result == len(wanted)
+    assert {key for key in keys if field.rig.job(key).state is State.READY} == wanted
+
+
+def test_a_look_of_which_nothing_is_left_does_not_end_the_change(field: Field) -> None:
+    keys = field.dead(FOUND + 2)
+    done = Once()
+    field.bulk.start(DEAD, verbs.delete_chunk, done, sift=sifting(field, lambda key: key == keys[-1]))
+    field.settle()
+    assert done.result == 1
+    assert field.rig.store.count(DEAD) == FOUND + 1
+
+
+def test_a_job_that_has_changed_since_the_sift_is_judged_by_what_it_is(field: Field) -> None:
+    keys = field.dead(3)
+    done = Once()
+    field.bulk.start(DEAD, verbs.delete_chunk, done, sift=sifting(field, lambda key: True))
+    while not field.ops:
+        field.step()
+    field.rig.do(call(verbs.redrive_one(keys[1])))
+    field.settle()
+    assert done.result == 2
+    assert field.rig.job(keys[1]).state is State.READY
+
+
+def test_a_spread_goes_by_how_many_are_meant(field: Field) -> None:
+    keys = field.dead(10)
+    done = Once()
+    sift = sifting(field, lambda key: key in keys[::5])
+    began = field.rig.clock.now()
+    field.bulk.start(DEAD, verbs.redrive_chunk(spread_ms=1_000), done, sift=sift, total=2)
+    field.settle()
+    assert done.result == 2
+    assert [field.rig.job(key).ready_at - began for key in keys[::5]] == [0, 500]
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_a_sift_that_fails_ends_the_change(field: Field, raised: bool) -> None:
+    field.dead(3)
+    done = Once()
+
+    def sift(keys: Any, then: Any) -> None:
+        if raised:
+            raise Overloaded("stopping")
+        then(Overloaded("stopping"))
+
+    field.bulk.start(DEAD, verbs.delete_chunk, done, sift=sift)
+    field.settle()
+    assert isinstance(done.result, Overloaded)
+    assert field.rig.store.count(DEAD) == 3
+    assert field.start().calls == []
+    field.settle()

@@ -134,7 +134,7 @@ def test_lists_over_all_queues_are_made_in_the_readers_thread_and_may_be_shed() 
     reads.limits = dict
     reads.counts = reads.figures = reads.overview = lambda make, then: asked.append(request.path.decode())
     router = Router()
-    context = Context(nobody, nobody, reads, ApiSettings(), WireCounters(), nobody)
+    context = Context(nobody, nobody, reads, nobody, ApiSettings(), WireCounters(), nobody)
     metrics.add_routes(router, context)
     service.add_routes(router, context)
     api = Api(context.settings, context.counters, router)

@@ -33,7 +33,7 @@ def probe(path: str, result: object, **headers: str) -> tuple[Answer, int]:
     commit: Any = Commit(result)
     nobody: Any = None
     router = Router()
-    context = Context(nobody, commit, nobody, ApiSettings(), WireCounters(), nobody)
+    context = Context(nobody, commit, nobody, nobody, ApiSettings(), WireCounters(), nobody)
     add_routes(router, context)
     request = Asked("GET", path, **headers)
     Api(context.settings, context.counters, router)(request)

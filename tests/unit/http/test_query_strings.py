@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from anew.errors import InvalidInput, MalformedRequest, NotSupported
+from anew.errors import InvalidInput, MalformedRequest
 from anew.http.query_strings import (
     FILTERS,
     PAGING,
@@ -105,15 +105,23 @@ def test_zizq_71_ids_of_other_stores_match_nothing_instead_of_everything() -> No
 def test_zizq_71_ids_have_a_form(job_id: str) -> None:
     chosen = select(b"id=" + job_id.encode())
     with pytest.raises(MalformedRequest) as caught:
-        chosen.check()
+        chosen.check_ids()
     assert str(caught.value) == f'invalid job ID: "{job_id}"'
 
 
-def test_a_filter_on_payloads_is_not_supported() -> None:
-    with pytest.raises(NotSupported, match="filter"):
-        select(b"filter=.a").check()
-    with pytest.raises(NotSupported, match="filter"):
-        select(b"filter=").check()
+def test_zizq_70_an_expression_stays_as_it_was_written() -> None:
+    assert select(b"filter=.a+%3D%3D+%22x,y%22%2B1").expression == '.a == "x,y"+1'
+    assert select(b"filter=").expression == ""
+    assert select(b"").expression is None
+
+
+def test_zizq_70_links_carry_the_expression_percent_encoded_and_last() -> None:
+    chosen = select(b"filter=.a+%3D%3D+%22%C3%BC%26b%22&attempts=1&queue=q")
+    assert chosen.parameters() == [
+        ("queue", "q"),
+        ("attempts", "1"),
+        ("filter", ".a%20%3D%3D%20%22%C3%BC%26b%22"),
+    ]
 
 
 @pytest.mark.parametrize(

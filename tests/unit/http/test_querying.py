@@ -62,6 +62,7 @@ class Records:
 def answer_of(records: Records, target: str) -> Asked:
     context: Any = SimpleNamespace(
         engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
+        searches=None,
         reads=records,
         key_of=IDS.read,
         settings=ApiSettings(),
@@ -148,6 +149,7 @@ class Stored:
         self.read: list[int] = []
         context: Any = SimpleNamespace(
             engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
+            searches=None,
             reads=self,
             key_of=IDS.read,
             chunks=Chunks(),
@@ -221,6 +223,7 @@ def test_a_job_with_a_long_payload_is_translated_to_messagepack_in_chunks() -> N
     job = make_job(key=1, payload=b"[" + b"[]," * 200_000 + b"1]")
     context: Any = SimpleNamespace(
         engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
+        searches=None,
         reads=SimpleNamespace(job=lambda key, payload: job),
         key_of=IDS.read,
         chunks=Chunks(),

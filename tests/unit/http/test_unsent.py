@@ -249,6 +249,7 @@ def test_nothing_is_rendered_for_a_peer_that_has_gone() -> None:
         engine=SimpleNamespace(ids=IdText(TAG), clock=ManualClock(5)),
         key_of=None,
         chunks=None,
+        searches=None,
         reads=SimpleNamespace(find=lambda where, page, then: found.append(then)),
     )
     request = Asked("GET", "/jobs")

@@ -108,6 +108,10 @@ class Http1Request(Request):
     def gone(self) -> bool:
         return self.conn.current is not self or self.conn.transport.is_closing()
 
+    @property
+    def hung_up(self) -> bool:
+        return self.gone or self.conn.half_closed
+
     def reply(
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
     ) -> None:

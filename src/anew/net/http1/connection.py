@@ -647,7 +647,7 @@ class Http1Connection(asyncio.Protocol):
 
     @property
     def half_closed(self) -> bool:
-        """Whether the peer has closed its half, which for an endless answer means that nobody reads it."""
+        """Whether the peer has closed its half, which for an endless answer, or one that takes long, means that nobody reads it."""
         return self._eof
 
     def owes(self, request: Http1Request) -> bool:

@@ -88,8 +88,7 @@ class Payloads:
 
     def read(self, key: int) -> bytes | None:
         """Read what there is of a payload; None if there is nothing."""
-        parts = self._execute(sql("payload"), (key,)).fetchall()
-        return b"".join([part for (part,) in parts]) if parts else None
+        return read_payload(self._execute, key)
 
     def delete(self, keys: Sequence[int]) -> None:
         """Remove the payloads of some jobs."""
@@ -100,3 +99,9 @@ class Payloads:
         """Remove all payloads but what is staged: those jobs have yet to come, and must come whole."""
         staging = self._execute(sql("is_staging")).fetchone()[0]
         self._execute(sql("delete_unstaged" if staging else "delete_all_payloads"))
+
+
+def read_payload(execute: Callable[..., Any], key: int) -> bytes | None:
+    """Read what there is of a payload that is kept apart, on any connection; None if there is nothing."""
+    parts = execute(sql("payload"), (key,)).fetchall()
+    return b"".join([part for (part,) in parts]) if parts else None

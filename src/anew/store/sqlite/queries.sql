@@ -489,6 +489,10 @@ DELETE FROM payload WHERE job_id = ? AND part = ?;
 -- Nothing is left of this deleted job.
 DELETE FROM leftover WHERE job_id = ?;
 
+-- name: payloads
+-- The payloads that stand in the row, and what is known of those that are kept apart.
+SELECT id, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks);
+
 -- name: payload_sizes
 -- The length of a blob is in its row's head, so nothing of it is read.
 SELECT id, coalesce(payload_bytes, length(payload), 0) FROM job WHERE id IN (@marks);

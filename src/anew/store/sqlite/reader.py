@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
 from typing import Any
 
 import apsw
 
 from anew.store.protocol import Filter, Page, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
+from anew.store.sqlite.payloads import read_payload
 from anew.store.sqlite.queues import Counted, counted
-from anew.store.sqlite.rows import BLOCKED, STATE
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.rows import BLOCKED, STATE, damage
+from anew.store.sqlite.sql import in_lists, in_widths, sql
 from anew.store.topics import TopicFigures
 
 RECOUNTED = "recount"
@@ -54,6 +56,23 @@ class SqliteReader:
         count = self._one(*count_statement(where))
         assert isinstance(count, int)
         return count
+
+    def payloads(self, keys: Sequence[int], most_bytes: int) -> list[bytes]:
+        """Give the payloads of some jobs, as far as the bytes allow; see `Reader`."""
+        execute: Callable[..., Any] = self._connection.execute
+        sizes: dict[int, int] = {}
+        for part in in_lists(keys):
+            sizes.update(execute(sql("payload_sizes", len(part)), part).fetchall())
+        before = accumulate((sizes.get(key, 0) for key in keys), initial=0)
+        wanted = list(takewhile(lambda pair: pair[1] < most_bytes, zip(keys, before, strict=False)))
+        found: dict[int, bytes] = {}
+        for part in in_lists([key for key, _ in wanted]):
+            for key, size, crc, payload in execute(sql("payloads", len(part)), part).fetchall():
+                if size is not None:
+                    payload = read_payload(execute, key)
+                if damage(size, crc, payload) is None:
+                    found[key] = payload
+        return [found.get(key, b"") for key, _ in wanted]
 
     def counts(self) -> Counted:
         """Count jobs by queue and state."""
