@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from .load import GENEROSITY, JOB, Background, count, enqueue, fill, probe, quantile
+from .load import GENEROSITY, JOB, Background, count, enqueue, fill, measure, probe, quantile
 from .offering import Report
 from .server import Server, wait_until
 from .wire import Address, Client, Taker, encode
@@ -90,6 +91,37 @@ def test_small_jobs_beside_huge_payloads(tmp_path: Path, megabytes: int) -> None
     print(f"beside {sent} payloads of {megabytes} MB: small enqueues p50 {p50:.2f}, p99 {p99:.2f} ms")
     assert sent >= 2
     assert p99 < GENEROSITY * 30
+
+
+@pytest.mark.parametrize(
+    ("text", "statuses"), [("def f: f; f", {400}), ("[range(1e9)]", {400}), (".n == -1", {200})]
+)
+def test_49_enqueues_beside_filters(tmp_path: Path, text: str, statuses: set[int]) -> None:
+    """Expressions that take all that they may, or all payloads, from as many clients as are admitted."""
+    bulk = {"jobs": [JOB | {"queue": "searched", "payload": {"n": n}} for n in range(10_000)]}
+    with Server(tmp_path / "data") as server, Client(server.address) as client:
+        assert client.request("POST", "/jobs/bulk", bulk).status == 201
+        quiet = quantile(measure(server.address), 0.99)
+
+        def search(stopping: threading.Event) -> set[int]:
+            met = set()
+            with Client(server.address) as client:
+                while not stopping.is_set():
+                    target = "/jobs/count?queue=searched&filter=" + quote(text, safe="")
+                    met.add(client.request("GET", target).status)
+            return met
+
+        ends = time.monotonic() + 3.0
+        with contextlib.ExitStack() as stack:
+            searchers = [stack.enter_context(Background(search)) for _ in range(18)]
+            waits = probe(server.address, lambda _: time.monotonic() > ends)
+            for searcher in searchers:
+                searcher.stopping.set()
+        met = set().union(*(searcher.stop() for searcher in searchers))
+    p99 = quantile(waits, 0.99)
+    print(f"beside {text}: enqueues p99 {quiet:.2f} -> {p99:.2f} ms")
+    assert met == statuses
+    assert p99 < GENEROSITY * max(8, 2 * quiet)
 
 
 @contextlib.contextmanager

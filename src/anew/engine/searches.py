@@ -27,11 +27,11 @@ AT_ONCE = 2
 WAITING = 16
 """Searches under way beyond these; more are refused."""
 
-FOUND = 1_000
-"""Keys found in one look."""
+FOUND = 250
+"""Keys found in one look, and payloads read in one go: about a millisecond for which the loop shares the interpreter."""
 
 CHUNK_BYTES = 2 << 20
-"""Payloads read in one go, but for the last of them."""
+"""Bytes of payloads read in one go, but for the last of them."""
 
 CHUNK_S = 0.1
 """How long one chunk is evaluated; what is left of it waits for the search's next turn."""
@@ -310,7 +310,7 @@ class _Search:
         if not keys and self._where is not None:
             page = Page(order=self._order, after=self._after, inclusive=self._inclusive, limit=FOUND)
             keys = reader.find(self._where, page)
-        return keys, reader.payloads(keys, CHUNK_BYTES)
+        return keys, reader.payloads(keys[:FOUND], CHUNK_BYTES)
 
     def _received(self, result: tuple[list[int], list[bytes]] | AnewError) -> None:
         if isinstance(result, AnewError):

@@ -18,6 +18,11 @@ MOST_TEXT: Final = 4096
 SLICE_S: Final = 0.25
 """How long a process goes on with the payloads of one request, so that others have their turn."""
 
+FOLD_S: Final = 2.0
+BACKGROUND_S: Final = 5.0
+"""The longest that one evaluation may take by the clock; processes keep to their processor time themselves. A fold, which a
+transaction waits for, has the machine at once; a filter has what others leave of it."""
+
 WAIT_S: Final = 5.0
 """The longest wait for a process that others use."""
 
@@ -26,22 +31,21 @@ REMEMBERED_S: Final = 60.0
 
 MOST_REMEMBERED: Final = 1_000
 
-_NICENESS: Final = 10
-
 
 class Expressions:
     """Checks and evaluates expressions; any thread may call it.
 
     Args:
-        processes: How many filters are evaluated at a time, >= 1; folds have one process more.
+        processes: How many filters are evaluated at a time, >= 1; folds, and the checks of folds, have a process each beside.
         clock: Seconds, by which folds are remembered that took too long.
     """
 
     def __init__(self, processes: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
-        filters = [EvaluatingProcess(_NICENESS) for _ in range(processes)]
-        folds = EvaluatingProcess(niceness=0)  # a transaction waits for it
-        self._all = [*filters, folds]
+        filters = [EvaluatingProcess(BACKGROUND_S, background=True) for _ in range(processes)]
+        checks, folds = EvaluatingProcess(FOLD_S), EvaluatingProcess(FOLD_S)
+        self._all = [*filters, checks, folds]
         self._filters = _free(filters)
+        self._checks = _free([checks])
         self._folds = _free([folds])
         self._slow = _Slow()
         self._clock = clock
@@ -136,7 +140,7 @@ class Expressions:
             name: _written(text, name, "batch expression: ")
             for name, text in (("when", when), ("fold", fold))
         }
-        with _taken(self._filters) as process:
+        with _taken(self._checks) as process:
             for name, text in texts.items():
                 with _naming(f"batch expression: {name}", name):
                     process.ask((COMPILE, name.encode(), text))

@@ -18,16 +18,17 @@ from anew.errors import ExpressionTooSlow, InternalError, Overloaded
 from anew.jq import evaluating
 from anew.jq.evaluating import ANSWER, CPU_S, DONE, MEMORY_BYTES, READY, Refused, framed
 
-WALL_S: Final = 2.0
-"""The longest that one evaluation may take by the clock; the process itself keeps to its processor time."""
-
 WALL_S_PER_MIB: Final = 0.4
+"""What each MiB of a payload adds to the longest that an evaluation may take by the clock."""
+
 START_S: Final = 20.0
 
 TOO_LONG: Final = f"the expression takes more than {CPU_S * 1_000:.0f} ms for one payload"
 TOO_MUCH: Final = (
     f"the expression takes more than {MEMORY_BYTES >> 20} MiB of memory for one payload, or nests too deeply"
 )
+
+STARVED: Final = "this machine is too busy to evaluate a filter; try again in a second"
 
 MOST_ANSWER: Final = 1 << 20
 """Bytes of an answer: what is merged, what jq says, or a byte for each payload of a request."""
@@ -52,11 +53,13 @@ class EvaluatingProcess:
     """A process that evaluates; one thread at a time asks it.
 
     Args:
-        niceness: How far it stands back behind other processes, 0 to 19.
+        wall_s: The longest that one evaluation may take by the clock.
+        background: It has only what others leave of the processor.
     """
 
-    def __init__(self, niceness: int) -> None:
-        self._niceness = niceness
+    def __init__(self, wall_s: float, *, background: bool = False) -> None:
+        self._wall_s = wall_s
+        self._background = background
         self._lock = Lock()  # of what follows; nobody waits while holding it
         self._closed = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,9 +80,9 @@ class EvaluatingProcess:
         Raises:
             Refused: The expression does not do.
             ExpressionTooSlow: It has used up its bounds, and the process was ended.
-            Overloaded: `close` was called.
+            Overloaded: A process in the background did not get the processor for so long, or `close` was called.
         """
-        wall_s = WALL_S + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
+        wall_s = self._wall_s + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
         try:
             return self._attempt(parts, wall_s)
         except _Ended as ended:
@@ -115,6 +118,8 @@ class EvaluatingProcess:
             raise
         except TimeoutError:
             self._end()
+            if self._background:
+                raise Overloaded(STARVED) from None
             raise _Ended(late=True) from None
         except (OSError, EOFError):
             ended_by = self._end()
@@ -138,21 +143,25 @@ class EvaluatingProcess:
                         "-S",
                         evaluating.__file__,
                         _directory_of_jq(),
-                        str(self._niceness),
+                        "background" if self._background else "",
                     ],
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=subprocess.DEVNULL,
                     env={},
                     cwd="/",
-                    start_new_session=True,  # Ctrl-C in a terminal is for the server, which ends it
+                    # Ctrl-C in a terminal is for the server, which ends it. A session of its own would do as well, but Linux
+                    # gives each session its share of the processor (autogroup), however far its processes stand back.
+                    process_group=0,
                 )
             self._socket = ours
         try:
             ready = _answer(ours, time.monotonic() + START_S)
-        except (OSError, EOFError):
+        except (OSError, EOFError) as error:
             self._end()
             self._check_open()
+            if self._background and isinstance(error, TimeoutError):
+                raise Overloaded(STARVED) from None
             raise InternalError("the process that evaluates expressions does not start") from None
         assert ready == READY
         return ours

@@ -149,12 +149,18 @@ def test_the_other_filters_come_first(field: Field) -> None:
 
 
 def test_a_count_looks_at_all_jobs_a_chunk_at_a_time(field: Field) -> None:
-    field.put(*numbers(FOUND + 5))
+    keys = field.put(*numbers(1_005))
     done = field.count("7")
     field.settle()
     # Of 0 to 1004: 1000 less 9 * 9 * 9 below 1000, and none above.
     assert done.result == 1_000 - 9 * 9 * 9
-    assert field.matcher.asked == [FOUND, 5]
+    assert field.matcher.asked == [FOUND] * 4 + [5]
+    field.matcher.asked.clear()
+    given = Once()
+    field.searches.among(keys, "7", lambda: False, given)
+    field.settle()
+    assert len(given.result) == done.result
+    assert field.matcher.asked == [FOUND] * 4 + [5]
 
 
 def test_a_chunk_is_bounded_by_its_bytes(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from anew.errors import ExpressionTooSlow, InvalidExpression, Overloaded
+from anew.errors import AnewError, ExpressionTooSlow, InvalidExpression, Overloaded
 from anew.jq import MOST_TEXT, Expressions
 from anew.jq.evaluating import MOST_MERGED
 from anew.jq.process import EvaluatingProcess
@@ -403,17 +403,23 @@ def test_a_process_that_somebody_kills_is_replaced_unnoticed() -> None:
         expressions.close()
 
 
-def test_a_process_that_stops_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anew.jq.process.WALL_S", 0.1)
-    process = EvaluatingProcess(0)
+@pytest.mark.parametrize(
+    ("background", "kind", "message"),
+    [(True, Overloaded, "this machine is too busy"), (False, ExpressionTooSlow, "takes more than 100 ms")],
+)
+def test_a_process_that_does_not_get_on_is_ended(
+    background: bool, kind: type[AnewError], message: str
+) -> None:
+    process = EvaluatingProcess(2.0, background=background)
     try:
         process.ask((b"compile", b"filter", b"1"))
         stopped = process.pid
         assert stopped is not None
         os.kill(stopped, signal.SIGSTOP)
-        with pytest.raises(ExpressionTooSlow):
+        with pytest.raises(kind, match=message):
             process.ask((b"compile", b"filter", b"1"))
         assert not alive(stopped)
+        assert process.ask((b"compile", b"filter", b"1")) == b""
     finally:
         process.close()
 
