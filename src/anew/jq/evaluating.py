@@ -216,27 +216,17 @@ KINDS: Final = {COMPILE: compiles, MATCHING: matching, WHEN: when, FOLD: fold, M
 
 def main() -> None:
     """Serve the socket until it ends."""
-    directory, background = sys.argv[1:]
+    (directory,) = sys.argv[1:]
     sys.path.append(directory)
     from jq import compile as compile_text
 
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     os.environ.clear()  # an interpreter may have added to it
-    if background:
-        stand_back()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # whoever started this one may ignore it, or block it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     bound_all()
     say(sink, DONE, READY)
     serve(source, sink, Programs(compile_text))
-
-
-def stand_back() -> None:
-    """Run while nobody else wants the processor: a niceness alone lets the server wait for a whole slice of time, some 4 ms."""
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    else:
-        os.nice(19)
 
 
 def bound_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import signal
 import socket
 import subprocess
@@ -137,14 +138,7 @@ class EvaluatingProcess:
             ours, theirs = socket.socketpair()
             with theirs:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program, no input in its words
-                    [
-                        sys.executable,
-                        "-I",
-                        "-S",
-                        evaluating.__file__,
-                        _directory_of_jq(),
-                        "background" if self._background else "",
-                    ],
+                    [sys.executable, "-I", "-S", evaluating.__file__, _directory_of_jq()],
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=subprocess.DEVNULL,
@@ -154,6 +148,8 @@ class EvaluatingProcess:
                     # gives each session its share of the processor (autogroup), however far its processes stand back.
                     process_group=0,
                 )
+            if self._background:
+                _put_back(self._process.pid)
             self._socket = ours
         try:
             ready = _answer(ours, time.monotonic() + START_S)
@@ -183,6 +179,18 @@ class EvaluatingProcess:
             return 0
         process.kill()  # without effect if it has ended
         return max(0, -process.wait())
+
+
+def _put_back(pid: int) -> None:
+    """Let a process run while nobody else wants the processor.
+
+    Beside one that is only nice the server waits for whole slices of time, some 4 ms each.
+    """
+    with contextlib.suppress(OSError):  # it has ended already, which is seen when it is asked
+        if hasattr(os, "SCHED_IDLE"):
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+        else:
+            os.setpriority(os.PRIO_PROCESS, pid, 19)
 
 
 def _answer(connection: socket.socket, end: float) -> bytes:
