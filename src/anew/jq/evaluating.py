@@ -130,11 +130,13 @@ def _reason(error: str) -> str:
     unavailable = _UNAVAILABLE_NAME.search(error)
     if unavailable:
         return f"{unavailable[1]} is not available here"
-    if "Top-level program not given" in error:
-        return "there is nothing to evaluate; expected an expression such as .user_id == 42"
     found = _SYNTAX.fullmatch(error.partition("\n")[0])
     assert found is not None
     message, line, column = found.groups()
+    if (
+        "Top-level program not given" in error or line == "1"
+    ):  # what stands before the expression has the first line
+        return "there is nothing to evaluate; expected an expression such as .user_id == 42"
     return f"{message} at line {int(line) - 1}, column {column}" if line else message
 
 

@@ -352,6 +352,8 @@ def test_a_fold_that_takes_too_long_is_not_tried_again_for_a_minute() -> None:
         ("false", "$existing", None),
         ("1 +", "1 +", "batch expression: when: syntax error"),
         ("error", "1 +", "batch expression: fold: syntax error"),
+        ("", "1", "batch expression: when: there is nothing to evaluate; expected an expression"),
+        ("true", " ", "batch expression: fold: there is nothing to evaluate; expected an expression"),
         ("x" * 4097, "1", "batch expression: when: it has 4097 bytes"),
         ('error("w")', 'error("f")', "batch dry-run: when: w"),
         ("true", 'error("f")', "batch dry-run: fold: f"),
