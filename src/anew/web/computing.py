@@ -6,6 +6,7 @@ length. At the end of its stdin it ends.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -78,11 +79,21 @@ READY: Final = Made(b"ready")
 # ---- the process
 
 
+def stand_back() -> None:
+    """Let the server have the processor first.
+
+    Linux shares it out among sessions, and this process has one of its own: how nice it is counts inside that alone.
+    """
+    os.nice(_NICENESS)
+    with contextlib.suppress(OSError):  # there is no such thing elsewhere
+        Path("/proc/self/autogroup").write_text(str(_NICENESS))
+
+
 def main() -> None:
     """Serve stdin until it ends."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not get between the messages
-    os.nice(_NICENESS)
+    stand_back()
     try:
         from anew.web.page import make, warm_up
 

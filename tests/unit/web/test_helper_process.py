@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,6 +213,10 @@ def test_the_true_helper_makes_a_page() -> None:
         assert isinstance(made, Made)
         assert b'"url":"/lab?a=zizq\\u0026jobs=5"' in made.html
         assert "16\u00a0s to 46\u00a0s".encode() in made.html
+        share = Path(
+            f"/proc/{helper.pid}/autogroup"
+        )  # of its session, inside which alone its own niceness counts
+        assert not share.exists() or share.read_text().endswith("nice 5\n")
         await helper.close()
 
     asyncio.run(test())
