@@ -307,7 +307,10 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
 
 
 def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> StoredJob:
-    """Give a new job, stored at `now` (epoch ms), as the answer to its enqueue shows it."""
+    """Give a new job, stored at `now` (epoch ms), as the answer to its enqueue shows it.
+
+    With another `entry` it stands for the job that was there in its place, of which only the key is known by now.
+    """
     meta = job.meta if isinstance(job, PushedJob) else None
     return StoredJob(
         id=ids.write(key),
@@ -321,8 +324,8 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entr
         **shown_policy(_policy_of(job)),
         retention=UNSET if job.retention is None else job.retention,
         **(_shown_said(meta) if meta else {}),
-        duplicate=entry is not Entry.CREATED,
-        folded=False,
+        duplicate=entry not in (Entry.CREATED, Entry.FOLDED),
+        folded=entry is Entry.FOLDED,
     )
 
 

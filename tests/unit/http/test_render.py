@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from anew.engine import Entry
 from anew.http.embedded_json import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
 from anew.http.render import (
@@ -126,6 +127,18 @@ def test_the_answer_to_a_bulk_is_that_of_each_job() -> None:
         "duplicate": False,
         "folded": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown"),
+    [(Entry.CREATED, (False, False)), (Entry.DUPLICATE, (True, False)), (Entry.FOLDED, (False, True))],
+)
+def test_what_became_of_a_new_job_is_said_also_where_the_job_in_its_place_has_gone(
+    entry: Entry, shown: tuple[bool, bool]
+) -> None:
+    """A worker may have taken and completed it while the answer waited for the sync."""
+    answer = stored_job(IDS, 7, new_job("t", "q"), 1, entry)
+    assert (answer.duplicate, answer.folded) == shown
 
 
 @pytest.mark.parametrize("name", ["q", '"\\é\n', '","id":"'])
