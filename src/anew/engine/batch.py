@@ -281,7 +281,7 @@ class Batch:
         """Store those of some new jobs that are not there already and whose batches are known.
 
         Raises:
-            InvalidInput: One cannot be folded; nothing is written.
+            InvalidInput, Overloaded: One cannot be folded; nothing is written.
         """
         out = self.hooks.sort(keys, jobs)
         if staged:

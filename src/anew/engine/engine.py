@@ -25,7 +25,16 @@ from anew.engine.ops import Call, Enqueue, Op
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
-from anew.errors import AnewError, ForkedStore, InternalError, InvalidInput, StoreBusy, StoreFailed, StoreFull
+from anew.errors import (
+    AnewError,
+    ForkedStore,
+    InternalError,
+    InvalidInput,
+    Overloaded,
+    StoreBusy,
+    StoreFailed,
+    StoreFull,
+)
 from anew.jobs import Defaults, IdText
 from anew.jobs.codec import PushedJob, is_folded
 from anew.jobs.fold import Expressions
@@ -438,10 +447,10 @@ def _folds(op: Enqueue) -> bool:
     return not op.plain and PushedJob in set(map(type, op.jobs)) and any(map(is_folded, op.jobs))
 
 
-def _insert_apart(op: Enqueue, batch: Batch) -> Enqueued | InvalidInput:
+def _insert_apart(op: Enqueue, batch: Batch) -> Enqueued | AnewError:
     try:
         return batch.insert(op.jobs)
-    except InvalidInput as error:
+    except (InvalidInput, Overloaded) as error:  # from before anything was written
         return error
 
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from anew.engine.blocking import Blocking
-from anew.engine.folding import Folds
+from anew.engine.folding import FoldingTime, Folds
 from anew.jobs.batches import (
     BatchRow,
     Callback,
@@ -96,6 +96,7 @@ class Hooks:
         self._now = now
         self._enqueue = enqueue
         self._expressions = expressions
+        self._folding_time = FoldingTime()
         self._folds: Folds | None = None
         self._batches: dict[int, BatchRow | None] = {}
         self._changed: set[int] = set()
@@ -202,6 +203,7 @@ class Hooks:
 
         Raises:
             InvalidInput: One cannot be folded; nothing is written.
+            Overloaded: Folds have taken too long already; nothing is written.
         """
         tied = [
             (at, job, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks
@@ -215,7 +217,7 @@ class Hooks:
         taken: dict[bytes, Lock] = {}
         records: list[tuple[str, TrackedProgress]] = []
         members: dict[int, int] = {}
-        folds = Folds(self._store, self._expressions, self._now)
+        folds = Folds(self._store, self._expressions, self._folding_time, self._now)
         self._load({tie.batch for _, tie in ties if tie.batch is not None})
         for at, tie in ties:
             if tie.once and once[at] in there:

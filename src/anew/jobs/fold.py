@@ -11,6 +11,8 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Protocol
 
+from anew.errors import InvalidExpression, MalformedRequest
+from anew.jobs.payload_limits import MAX_DEPTH_MSGPACK, judging
 from anew.jobs.state import State
 from anew.jobs.unique import DIGEST_BYTES
 
@@ -30,6 +32,10 @@ class Entry(StrEnum):
 class Expressions(Protocol):
     """What evaluates the expressions."""
 
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of two payloads together, up to which they are folded."""
+
     def folded(self, when: str, fold: str, existing: bytes, new: bytes) -> bytes | None:
         """Give the payload that two become, as JSON in one line; None if the condition does not hold.
 
@@ -45,6 +51,23 @@ class Expressions(Protocol):
 
     def close(self) -> None:
         """Let go of what it takes; later calls raise Overloaded."""
+
+
+def check_folded(payload: bytes, where: str = "fold") -> None:
+    """Refuse what a fold gives if no producer could send it as a payload: it nests too deeply, or has a number out of range.
+
+    Args:
+        payload: JSON; nothing is no payload, and fits.
+        where: What errors begin with.
+
+    Raises:
+        InvalidExpression: It is so.
+    """
+    try:
+        for _ in judging(payload, "payload", MAX_DEPTH_MSGPACK):
+            pass
+    except MalformedRequest as error:
+        raise InvalidExpression(f"{where}: {error}", field="fold") from None
 
 
 def fold_digest(key: str) -> bytes:

@@ -38,7 +38,12 @@ class Expressions:
     Args:
         processes: How many filters are evaluated at a time, >= 1; folds, and the checks of folds, have a process each beside.
         clock: Seconds, by which folds are remembered that took too long.
+
+    Attributes:
+        most_bytes: Of two payloads that `folded` merges.
     """
+
+    most_bytes: Final = MOST_MERGED
 
     def __init__(self, processes: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
         filters = [EvaluatingProcess(BACKGROUND_S, background=True) for _ in range(processes)]
@@ -73,7 +78,8 @@ class Expressions:
         Args:
             text: The expression; its input is the payload.
             payloads: JSON documents.
-            within_s: Stop after so many seconds: the list is then shorter, by one at least of what there is. None: all of them.
+            within_s: Stop after so many seconds: the list may then be shorter than that of the payloads, and has one member at
+                least. None: look at all of them.
 
         Raises:
             InvalidExpression: The expression cannot be compiled.
@@ -112,7 +118,7 @@ class Expressions:
             InvalidExpression: `fold` gives an error, nothing, or several values.
             Overloaded: As `check`.
         """
-        if len(existing) + len(new) > MOST_MERGED:
+        if len(existing) + len(new) > self.most_bytes:
             return None
         asked = (MERGE, _written(when, "when"), _written(fold, "fold"), existing, new)
         with _taken(self._folds) as process:
@@ -126,11 +132,14 @@ class Expressions:
                 self._slow.note((when, fold), self._clock())
                 return None
 
-    def check_fold(self, when: str, fold: str, payload: bytes) -> None:
+    def check_fold(self, when: str, fold: str, payload: bytes) -> bytes:
         """Compile a condition and a fold, then try both with one payload for both variables.
 
         The condition may give nothing; the fold must give one value. The process that folds is started, so that no transaction
         waits for that.
+
+        Returns:
+            What the fold gives, as JSON; nothing if it has more than `MOST_MERGED` bytes.
 
         Raises:
             InvalidExpression: One of them does not do.
@@ -144,11 +153,13 @@ class Expressions:
             for name, text in texts.items():
                 with _naming(f"batch expression: {name}", name):
                     process.ask((COMPILE, name.encode(), text))
-            for name, text in texts.items():
-                with _naming(f"batch dry-run: {name}", name):
-                    process.ask((WHEN if name == "when" else FOLD, text, payload, payload))
+            with _naming("batch dry-run: when", "when"):
+                process.ask((WHEN, texts["when"], payload, payload))
+            with _naming("batch dry-run: fold", "fold"):
+                folded = process.ask((FOLD, texts["fold"], payload, payload))
         with _taken(self._folds) as process:
             process.start()
+        return folded
 
     def close(self) -> None:
         """End the processes; evaluations under way, and later ones, raise Overloaded."""

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from anew.engine import Entry
-from anew.errors import InternalError, InvalidExpression
-from anew.jobs import State
+from anew.engine import Entry, folding
+from anew.errors import AnewError, InternalError, InvalidExpression, Overloaded
+from anew.jobs import Job, State
 from anew.jobs.codec import NewJob
 from anew.jobs.zizq_ties import tied
 from anew.store.sqlite import SqliteStore
@@ -22,13 +22,19 @@ class Joined:
 
     Attributes:
         asked: What it was asked, in order.
+        error: What it raises.
     """
+
+    most_bytes = 400_000
 
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, bytes]] = []
+        self.error: AnewError | None = None
 
     def folded(self, when: str, fold: str, existing: bytes, new: bytes) -> bytes | None:
         self.asked.append((existing, new))
+        if self.error is not None:
+            raise self.error
         if fold == "fail":
             raise InvalidExpression("fold: no", field="fold")
         merged = existing + b"+" + new
@@ -130,3 +136,64 @@ def test_a_payload_moves_between_the_row_and_its_own_parts(rig: Rig) -> None:
     assert payload_of(rig, key) == b"1+" + long + b"+2"
     worker = rig.worker(["mail"])
     assert worker.rows[0][-1] == b"1+" + long + b"+2"
+
+
+@pytest.mark.parametrize("levels", [1_008, 1_009])
+def test_a_fold_that_gives_what_nobody_could_send_is_refused(rig: Rig, levels: int) -> None:
+    """A payload in MessagePack may have 1,008 levels."""
+    (key,) = rig.put(foldable(b"[" * levels, when=9_000))
+    entered = rig.do(enqueue(foldable(b"]" * levels)))
+    if levels == 1_008:
+        assert entered.keys == [key]
+    else:
+        assert isinstance(entered, InvalidExpression)
+        assert str(entered) == "fold: payload nests more than 1008 levels deep"
+
+
+def test_where_nothing_can_be_evaluated_now_a_list_is_refused_and_no_other(rig: Rig, joined: Joined) -> None:
+    (key,) = rig.put(foldable(b"1"))
+    joined.error = Overloaded("later")
+    refused, stored = rig.apply(enqueue(foldable(b"2")), enqueue(new_job(payload=b"3")))
+    assert refused is joined.error
+    assert stored.existing == {}
+    assert rig.engine.stats.enqueued == 2
+    assert payload_of(rig, key) == b"1"
+
+
+def test_the_folds_of_one_transaction_have_their_time(
+    rig: Rig, joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one may exceed it; lists after that are refused, and the next transaction has as much again."""
+    (key,) = rig.put(foldable(b"1"))
+    monkeypatch.setattr(folding, "FOLDING_S", 1e-9)
+    first, second, whole = rig.apply(
+        enqueue(foldable(b"2")), enqueue(foldable(b"3")), enqueue(foldable(b"4"), foldable(b"5"))
+    )
+    assert first.existing == {0: Entry.FOLDED}
+    assert isinstance(second, Overloaded)
+    assert isinstance(whole, Overloaded)
+    assert rig.do(enqueue(foldable(b"6"))).keys == [key]
+    assert isinstance(rig.do(enqueue(foldable(b"7"), foldable(b"8"))), Overloaded)
+    assert payload_of(rig, key) == b"1+2+6"
+    assert joined.asked == [(b"1", b"2"), (b"1+2", b"6"), (b"1+2+6", b"7")]
+
+
+def test_a_payload_that_is_too_long_to_be_folded_is_not_read(
+    rig: Rig, joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have 32 MiB, and everybody else would wait while they are read."""
+    long = b"1" * 399_999
+    (first,) = rig.put(foldable(long))
+    load = rig.store.load
+    asked: list[bool] = []
+
+    def noting(keys: Any, *, payload: bool = False) -> list[Job]:
+        asked.append(payload)
+        return load(keys, payload=payload)
+
+    monkeypatch.setattr(rig.store, "load", noting)
+    (second,) = rig.put(foldable(b"22"))
+    assert first != second
+    assert (joined.asked, asked) == ([], [False])
+    (third,) = rig.put(foldable(b"3"))
+    assert third == second
