@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -11,15 +13,22 @@ from typing import Any
 from anew.errors import AnewError, InternalError, InvalidExpression, Overloaded, TooLarge
 from anew.http.newjobs import placed
 from anew.jobs import NewJob
-from anew.jobs.codec import PushedJob
+from anew.jobs.codec import is_folded
+from anew.jobs.fold import check_folded
 from anew.jobs.zizq_ties import Folding, said_of
 from anew.jq import Expressions
+
+log = logging.getLogger("anew.http")
 
 MOST_JOBS = 100
 """Jobs of one request that may be folded: each takes a transaction some 0.1 to 0.5 ms."""
 
+CHECK_S = 5.0
+"""How long the jobs of one request are checked, but for the last of them: others wait for it."""
+
 MOST_WAITING = 256
-"""Requests that wait for their check at a time."""
+MOST_BYTES = 256 << 20
+"""Requests that wait for their check at a time, and the bytes of payloads that they hold; one alone may have more."""
 
 
 class FoldChecks:
@@ -34,7 +43,8 @@ class FoldChecks:
         self._expressions = expressions
         self._loop = loop
         self._thread = ThreadPoolExecutor(1, "fold-checks")
-        self._waiting = 0
+        self._waiting = self._bytes = 0
+        self._closed = False
 
     def run(self, jobs: Sequence[NewJob], then: Callable[[Any], None], *, listed: str = "") -> None:
         """Check those of some new jobs that may be folded.
@@ -45,7 +55,7 @@ class FoldChecks:
             listed: The member of the body that lists them, where it does: errors say which one they are about.
 
         Raises:
-            Overloaded: Too many requests wait for this.
+            Overloaded: Too many requests wait for this, or too many bytes.
             TooLarge: There are more such jobs than one request may have.
         """
         found = list(_foldings(jobs))
@@ -57,39 +67,49 @@ class FoldChecks:
                 f"jobs: expected at most {MOST_JOBS} with batch in one request, got {len(found)}",
                 field="jobs",
             )
-        if self._waiting >= MOST_WAITING:
+        size = sum(len(job.payload) for job in jobs)
+        if self._waiting >= MOST_WAITING or (self._waiting and self._bytes + size > MOST_BYTES):
             raise Overloaded("too many jobs with batch are waiting to be checked; try again in a second")
         self._waiting += 1
+        self._bytes += size
         future = self._thread.submit(self._check, found, listed)
-        future.add_done_callback(lambda done: self._hand_back(done, then))
+        future.add_done_callback(lambda done: self._hand_back(done, size, then))
 
     def close(self) -> None:
-        """Let the check in progress end; others are dropped, as nobody is answered any more."""
+        """Let the check of one job end; others are dropped, as nobody is answered any more."""
+        self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _check(self, found: Iterable[tuple[int, Folding, bytes]], listed: str) -> AnewError | None:
+        end = time.monotonic() + CHECK_S
         for at, folding, payload in found:
+            if self._closed:
+                return Overloaded("the server is shutting down")
+            if time.monotonic() >= end:
+                many = f"the jobs with batch of one request take more than {CHECK_S:.0f} s to check"
+                return TooLarge(f"{many}; send fewer", field="jobs")
             try:
-                self._expressions.check_fold(folding.when, folding.fold, payload)
+                check_folded(
+                    self._expressions.check_fold(folding.when, folding.fold, payload), "batch dry-run: fold"
+                )
             except InvalidExpression as error:
                 return placed(error, f"{listed}[{at}]") if listed else error
             except AnewError as error:
                 return error
+            except Exception:
+                log.exception("the check of a batch failed")
+                return InternalError("internal server error")
         return None
 
-    def _hand_back(self, done: Future[AnewError | None], then: Callable[[Any], None]) -> None:
+    def _hand_back(self, done: Future[AnewError | None], size: int, then: Callable[[Any], None]) -> None:
         """Called in the thread."""
         if done.cancelled():
             return
-        error = done.exception()
-        result = (
-            done.result()
-            if error is None
-            else InternalError(f"the check of a batch failed: {type(error).__name__}")
-        )
+        result = done.result()
 
         def in_loop() -> None:
             self._waiting -= 1
+            self._bytes -= size
             then(result)
 
         with suppress(RuntimeError):  # the loop has closed
@@ -98,6 +118,6 @@ class FoldChecks:
 
 def _foldings(jobs: Iterable[NewJob]) -> Iterable[tuple[int, Folding, bytes]]:
     for at, job in enumerate(jobs):
-        folding = said_of(job.meta).batch if isinstance(job, PushedJob) else None
+        folding = said_of(job.meta).batch if is_folded(job) else None
         if folding is not None:
             yield at, folding, bytes(job.payload)

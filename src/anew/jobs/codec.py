@@ -6,7 +6,7 @@ of jobs a second every further object per job shows.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -146,7 +146,7 @@ class PushedJob(NewJob, gc=False):
     hooks: JobHooks | None = None
 
 
-def is_folded(job: NewJob) -> bool:
+def is_folded(job: NewJob) -> TypeGuard[PushedJob]:
     """Report whether a new job may be folded into another one."""
     return isinstance(job, PushedJob) and job.hooks is not None and job.hooks.fold is not None
 
