@@ -34,8 +34,8 @@ JID_BYTES = 12
 def fire_due(batch: Batch) -> int:
     """Let some entries fire whose slot has come, inside a batch that is synced; report how many jobs they enqueued.
 
-    What is wrong with one entry stops that one, and no other. A job that is refused, or that is there already, is logged, and its
-    slot is over.
+    What is wrong with one entry stops that one, and no other. A job that is refused, is there already or is folded into another is
+    logged, and its slot is over.
     """
     fired = 0
     after: list[CronRow] = []
@@ -83,7 +83,9 @@ def _enqueue(batch: Batch, row: CronRow, job: NewJob) -> Entry | None:
             log.warning, "a cron entry's job names a batch that is not there; its slot is skipped", row, None
         )
         return None
-    if entry is not Entry.CREATED:
+    if entry is Entry.FOLDED:
+        _tell(log.info, "a cron entry's job was folded into one that waits", row, None)
+    elif entry is not Entry.CREATED:
         _tell(log.info, "a cron entry's job is there already; its slot is skipped", row, None)
     return entry
 

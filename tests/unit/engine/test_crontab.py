@@ -311,7 +311,7 @@ class Refusing:
         monkeypatch.setattr(Batch, "insert", insert)
 
 
-@pytest.mark.parametrize("answer", [InvalidInput("no", field="job"), Entry.DUPLICATE])
+@pytest.mark.parametrize("answer", [InvalidInput("no", field="job"), Entry.DUPLICATE, Entry.FOLDED])
 def test_a_job_that_is_refused_skips_its_slot_and_stops_nobody(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answer: Any
 ) -> None:
@@ -320,9 +320,10 @@ def test_a_job_that_is_refused_skips_its_slot_and_stops_nobody(
     Refusing(monkeypatch, answer)
     rig.advance(HOUR // 2)
     assert len(jobs(rig)) == 1
-    assert "its slot is skipped" in caplog.text
+    assert ("its slot is skipped" in caplog.text) is (answer is not Entry.FOLDED)
+    assert ("was folded into one that waits" in caplog.text) is (answer is Entry.FOLDED)
     fired = [row(rig, name).entry.last_fired_at == rig.clock.now() for name in "ab"]
-    assert fired == [answer is Entry.DUPLICATE, True], "it has fired also where its job is there already"
+    assert fired == [isinstance(answer, Entry), True], "it has fired also where its job is there already"
     rig.advance(HOUR)
     assert len(jobs(rig)) == 3
 
