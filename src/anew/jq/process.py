@@ -29,6 +29,8 @@ TOO_MUCH: Final = (
     f"the expression takes more than {MEMORY_BYTES >> 20} MiB of memory for one payload, or nests too deeply"
 )
 
+NO_ROOM: Final = "this machine has no room for a process that evaluates; try again in a second"
+
 STARVED: Final = "this machine is too busy to evaluate a filter; try again in a second"
 
 MOST_ANSWER: Final = 1 << 20
@@ -81,7 +83,8 @@ class EvaluatingProcess:
         Raises:
             Refused: The expression does not do.
             ExpressionTooSlow: It has used up its bounds, and the process was ended.
-            Overloaded: A process in the background did not get the processor for so long, or `close` was called.
+            Overloaded: A process in the background did not get the processor for so long, the machine has no room for one more, or
+                `close` was called.
         """
         wall_s = self._wall_s + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
         try:
@@ -135,22 +138,13 @@ class EvaluatingProcess:
             return self._socket
         with self._lock:
             self._check_open()
-            ours, theirs = socket.socketpair()
-            with theirs:
-                self._process = subprocess.Popen(  # noqa: S603 - our own program, no input in its words
-                    [sys.executable, "-I", "-S", evaluating.__file__, _directory_of_jq()],
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=subprocess.DEVNULL,
-                    env={},
-                    cwd="/",
-                    # Ctrl-C in a terminal is for the server, which ends it. A session of its own would do as well, but Linux
-                    # gives each session its share of the processor (autogroup), however far its processes stand back.
-                    process_group=0,
-                )
+            try:
+                self._process, ours = self._launched()
+            except OSError:
+                raise Overloaded(NO_ROOM) from None
+            self._socket = ours
             if self._background:
                 _put_back(self._process.pid)
-            self._socket = ours
         try:
             ready = _answer(ours, time.monotonic() + START_S)
         except (OSError, EOFError) as error:
@@ -161,6 +155,27 @@ class EvaluatingProcess:
             raise InternalError("the process that evaluates expressions does not start") from None
         assert ready == READY
         return ours
+
+    def _launched(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Start it: give it, and our end of its socket. Raises OSError where there are too many files or processes."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = subprocess.Popen(  # noqa: S603 - our own program, no input in its words
+                    [sys.executable, "-I", "-S", evaluating.__file__, _directory_of_jq()],
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                    # Ctrl-C in a terminal is for the server, which ends it. A session of its own would do as well, but Linux
+                    # gives each session its share of the processor (autogroup), however far its processes stand back.
+                    process_group=0,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return process, ours
 
     def _check_open(self) -> None:
         if self._closed:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -498,3 +500,34 @@ def test_a_filter_has_what_others_leave_of_the_processor_and_a_fold_has_its_shar
         assert os.getpgid(filters) == filters
     finally:
         expressions.close()
+
+
+@pytest.mark.parametrize("missing", ["socketpair", "process"])
+def test_where_no_process_can_be_started_it_is_worth_trying_again(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """Too many open files, or too many processes: nothing is wrong with the expression."""
+    expressions = Expressions()
+    made: list[socket.socket] = []
+    pair = socket.socketpair
+
+    def few() -> tuple[socket.socket, socket.socket]:
+        if missing == "socketpair":
+            raise OSError(errno.EMFILE, "Too many open files")
+        made.extend(pair())
+        return made[-2], made[-1]
+
+    def none(*words: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with contextlib.closing(expressions):
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "socketpair", few)
+            if missing == "process":
+                patch.setattr(subprocess, "Popen", none)
+            with pytest.raises(Overloaded, match="no room"):
+                expressions.matching("1", [NULL])
+            with pytest.raises(Overloaded, match="no room"):
+                expressions.check_fold("true", "$new", NULL)
+        assert all(one.fileno() == -1 for one in made)
+        assert expressions.matching("1", [NULL]) == [True]
