@@ -171,7 +171,7 @@ class ShownTemplate(Struct, kw_only=True):
     retention: Any = UNSET
     unique_key: str | UnsetType = UNSET
     unique_while: UniqueWhile | UnsetType = UNSET
-    batch: Any = UNSET
+    batch: Folding | UnsetType = UNSET
     policy: Any = UNSET
 
 
@@ -343,6 +343,7 @@ def existing_job(ids: IdText, job: Job, entry: Entry) -> StoredJob:
 
 def shown_template(job: NewJob) -> ShownTemplate:
     """Give the job of a cron entry as an answer shows it; ties that Zizq's API has no words for are left out."""
+    said = said_of(job.meta) if isinstance(job, PushedJob) else NOTHING
     return ShownTemplate(
         type=job.type,
         queue=job.queue,
@@ -353,7 +354,7 @@ def shown_template(job: NewJob) -> ShownTemplate:
         retention=_set(job.retention),
         unique_key=_set(job.unique_key),
         unique_while=cast(UniqueWhile | UnsetType, _set(job.unique_while)),
-        batch=UNSET if isinstance(job.batch, UnsetType) else Embedded(bytes(job.batch)),
+        batch=_set(said.batch),
     )
 
 
