@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.hooks import Entry
-from anew.errors import AnewError, InvalidInput, StoreBusy, StoreFailed, StoreFull
+from anew.errors import AnewError, InvalidExpression, InvalidInput, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import NewJob
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.cron_entry import tick
@@ -91,9 +91,11 @@ def _enqueue(batch: Batch, row: CronRow, job: NewJob) -> Entry | None:
 
 
 def _tell(write: Callable[..., None], what: str, row: CronRow, error: Exception | None) -> None:
-    about = {"group": row.group, "name_of_entry": row.name} | (
-        {} if error is None else {"reason": str(error)}
-    )
+    about = {"group": row.group, "name_of_entry": row.name}
+    if isinstance(error, InvalidExpression):  # its words may repeat payloads, which are not for the log
+        about["reason"] = "its batch's fold fails on the payloads"
+    elif error is not None:
+        about["reason"] = str(error)
     write(what, extra=about)
 
 

@@ -28,7 +28,7 @@ from anew.engine.crontab import (
     remove_cron,
     replace_group,
 )
-from anew.errors import InvalidInput, NotFound, StoreFull
+from anew.errors import InvalidExpression, InvalidInput, NotFound, StoreFull
 from anew.jobs import Job, NewJob, State
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import Scope
@@ -326,6 +326,17 @@ def test_a_job_that_is_refused_skips_its_slot_and_stops_nobody(
     assert fired == [isinstance(answer, Entry), True], "it has fired also where its job is there already"
     rig.advance(HOUR)
     assert len(jobs(rig)) == 3
+
+
+def test_the_log_does_not_repeat_payloads_that_cannot_be_folded(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(rig, entry("a"))
+    Refusing(monkeypatch, InvalidExpression('fold: object ({"card":"4111"}) and number (1) cannot be added'))
+    rig.advance(HOUR // 2)
+    (record,) = [record for record in caplog.records if "its slot is skipped" in record.message]
+    assert vars(record)["reason"] == "its batch's fold fails on the payloads"
+    assert "4111" not in str(vars(record))
 
 
 def test_an_entry_that_cannot_be_read_stops_no_other(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
