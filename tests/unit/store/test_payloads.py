@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from anew.jobs import NewJob
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import SqliteStore, payloads, reader
 from tests.conformance.helpers import batch, check_counts, hold, new_job, one, put
 
 LONG = b'"' + b"x" * 600_000 + b'"'
@@ -56,4 +59,29 @@ def test_a_payload_from_before_there_were_checksums_is_taken_as_it_is() -> None:
         taken = store.take(None, 10, 1 << 30, hold())
     assert [row[-1] for row in taken.rows] == [LONG, b'{"n":1}']
     assert taken.corrupt == {}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("stored", "folded"), [(LONG, LONG[:-1] + b'y"'), (LONG, b'"short"'), (b'"short"', LONG)]
+)
+def test_a_payload_that_is_folded_into_while_it_is_read_is_read_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bytes, folded: bytes
+) -> None:
+    """Its row and its parts are read by several statements, beside the process that writes."""
+    store = SqliteStore(tmp_path)
+    put(store, APART, new_job(payload=stored))
+    found = store.reader()
+    folds = [folded]
+
+    def meanwhile(execute: Any, key: int) -> bytes | None:
+        while folds:
+            with batch(store):
+                store.rewrite_payload(2, folds.pop())
+        return payloads.read_payload(execute, key)
+
+    monkeypatch.setattr(reader, "read_payload", meanwhile)
+    assert found.payloads([1, 2], 10 << 20) == [LONG, stored]
+    assert found.payloads([2], 10 << 20) == [folded]
+    found.close()
     store.close()

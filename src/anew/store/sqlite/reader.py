@@ -61,17 +61,18 @@ class SqliteReader:
         """Give the payloads of some jobs, as far as the bytes allow; see `Reader`."""
         execute: Callable[..., Any] = self._connection.execute
         sizes: dict[int, int] = {}
-        for part in in_lists(keys):
-            sizes.update(execute(sql("payload_sizes", len(part)), part).fetchall())
-        before = accumulate((sizes.get(key, 0) for key in keys), initial=0)
-        wanted = list(takewhile(lambda pair: pair[1] < most_bytes, zip(keys, before, strict=False)))
         found: dict[int, bytes] = {}
-        for part in in_lists([key for key, _ in wanted]):
-            for key, size, crc, payload in execute(sql("payloads", len(part)), part).fetchall():
-                if size is not None:
-                    payload = read_payload(execute, key)
-                if damage(size, crc, payload) is None:
-                    found[key] = payload
+        with self._connection:  # one transaction: a job may be folded into between two statements
+            for part in in_lists(keys):
+                sizes.update(execute(sql("payload_sizes", len(part)), part).fetchall())
+            before = accumulate((sizes.get(key, 0) for key in keys), initial=0)
+            wanted = list(takewhile(lambda pair: pair[1] < most_bytes, zip(keys, before, strict=False)))
+            for part in in_lists([key for key, _ in wanted]):
+                for key, size, crc, payload in execute(sql("payloads", len(part)), part).fetchall():
+                    if size is not None:
+                        payload = read_payload(execute, key)
+                    if damage(size, crc, payload) is None:
+                        found[key] = payload
         return [found.get(key, b"") for key, _ in wanted]
 
     def counts(self) -> Counted:
