@@ -39,8 +39,8 @@ CHUNK_S = 0.1
 LIST_S = 5.0
 """After this a list ends with what was found."""
 
-COUNT_S = 30.0
-"""After this a count is refused."""
+COUNT_S = 25.0
+"""After this a count is refused; its last chunk may end 5 s later, and clients wait 30 s as a rule."""
 
 READ_AGAIN_S = 0.05
 """How soon a search asks again where too many reads are waiting."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from anew.client import Client
 from anew.engine import searches as module
 from anew.engine.searches import AT_ONCE, COUNT_S, FOUND, LIST_S, WAITING, Found, Searches
 from anew.errors import ExpressionTooSlow, InternalError, InvalidExpression, Overloaded
+from anew.jq.expressions import BACKGROUND_S
 from anew.store.protocol import Filter, Page
+from anew.units import parse_duration
 
 from .handloop import HandLoop
 from .rig import Once, Rig, new_job
@@ -242,7 +246,12 @@ def test_a_count_that_takes_too_long_is_refused(field: Field) -> None:
     field.loop.advance(int(COUNT_S * 1_000))
     field.settle()
     assert isinstance(done.result, ExpressionTooSlow)
-    assert str(done.result) == "this filter takes more than 30 s to count; narrow it by queue, type or status"
+    assert str(done.result) == "this filter takes more than 25 s to count; narrow it by queue, type or status"
+
+
+def test_a_count_is_refused_before_its_client_gives_up() -> None:
+    timeout = inspect.signature(Client).parameters["timeout"].default
+    assert parse_duration(timeout, field="timeout") >= 1_000 * (COUNT_S + BACKGROUND_S)
 
 
 def test_nobody_waits_nobody_searches(field: Field) -> None:
