@@ -79,7 +79,7 @@ class Folds:
 
         Raises:
             InvalidInput: The open job's expression fails on the two payloads.
-            Overloaded: The folds of this transaction have taken too long already.
+            Overloaded: The folds of this transaction have taken too long already, or nothing can be evaluated now.
         """
         payload = bytes(job.payload)
         holder = self._open[digest] if digest in self._open else self._stored(digest, len(payload))

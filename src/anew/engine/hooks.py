@@ -203,7 +203,7 @@ class Hooks:
 
         Raises:
             InvalidInput: One cannot be folded; nothing is written.
-            Overloaded: Folds have taken too long already; nothing is written.
+            Overloaded: Folds take too long, or cannot be evaluated now; nothing is written.
         """
         tied = [
             (at, job, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks

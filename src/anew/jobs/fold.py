@@ -47,6 +47,7 @@ class Expressions(Protocol):
 
         Raises:
             InvalidInput: `fold` fails on these two, or gives none or several values.
+            Overloaded: Nothing can be evaluated now.
         """
 
     def close(self) -> None:
