@@ -450,7 +450,9 @@ def _folds(op: Enqueue) -> bool:
 def _insert_apart(op: Enqueue, batch: Batch) -> Enqueued | AnewError:
     try:
         return batch.insert(op.jobs)
-    except (InvalidInput, Overloaded) as error:  # from before anything was written
+    except StoreFailed:
+        raise
+    except (InvalidInput, Overloaded, InternalError) as error:  # from before anything was written
         return error
 
 

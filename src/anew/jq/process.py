@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import signal
 import socket
@@ -18,6 +19,8 @@ from typing import Final
 from anew.errors import ExpressionTooSlow, InternalError, Overloaded
 from anew.jq import evaluating
 from anew.jq.evaluating import ANSWER, CPU_S, DONE, MEMORY_BYTES, READY, Refused, framed
+
+log = logging.getLogger("anew.jq")
 
 WALL_S_PER_MIB: Final = 0.4
 """What each MiB of a payload adds to the longest that an evaluation may take by the clock."""
@@ -50,6 +53,10 @@ class _Ended(Exception):
     def __init__(self, *, late: bool) -> None:
         super().__init__()
         self.late = late
+
+
+class _NotStarted(Exception):
+    """The process has ended before it was ready."""
 
 
 class EvaluatingProcess:
@@ -85,22 +92,29 @@ class EvaluatingProcess:
             ExpressionTooSlow: It has used up its bounds, and the process was ended.
             Overloaded: A process in the background did not get the processor for so long, the machine has no room for one more, or
                 `close` was called.
+            InternalError: It does not start.
         """
         wall_s = self._wall_s + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
         try:
             return self._attempt(parts, wall_s)
+        except _NotStarted:
+            pass
         except _Ended as ended:
             if ended.late:
                 raise ExpressionTooSlow(TOO_LONG) from None
         # Somebody else may have ended it, or what earlier expressions left may have filled it: a fresh one can tell.
         try:
             return self._attempt(parts, wall_s)
+        except _NotStarted:
+            log.error("the process that evaluates expressions does not start")
+            raise InternalError("the process that evaluates expressions does not start") from None
         except _Ended as ended:
             raise ExpressionTooSlow(TOO_LONG if ended.late else TOO_MUCH) from None
 
     def start(self) -> None:
-        """Start it, unless it runs."""
-        self._started()
+        """Start it, unless it runs; whoever asks it tells if it does not start."""
+        with contextlib.suppress(_NotStarted):
+            self._started()
 
     def close(self) -> None:
         """End it, and whatever it does; it is not started again."""
@@ -152,7 +166,7 @@ class EvaluatingProcess:
             self._check_open()
             if self._background and isinstance(error, TimeoutError):
                 raise Overloaded(STARVED) from None
-            raise InternalError("the process that evaluates expressions does not start") from None
+            raise _NotStarted from None
         assert ready == READY
         return ours
 

@@ -150,9 +150,12 @@ def test_a_fold_that_gives_what_nobody_could_send_is_refused(rig: Rig, levels: i
         assert str(entered) == "fold: payload nests more than 1008 levels deep"
 
 
-def test_where_nothing_can_be_evaluated_now_a_list_is_refused_and_no_other(rig: Rig, joined: Joined) -> None:
+@pytest.mark.parametrize("error", [Overloaded("later"), InternalError("it does not start")])
+def test_where_nothing_can_be_evaluated_a_list_is_refused_and_no_other(
+    rig: Rig, joined: Joined, error: AnewError
+) -> None:
     (key,) = rig.put(foldable(b"1"))
-    joined.error = Overloaded("later")
+    joined.error = error
     refused, stored = rig.apply(enqueue(foldable(b"2")), enqueue(new_job(payload=b"3")))
     assert refused is joined.error
     assert stored.existing == {}

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from anew.errors import AnewError, ExpressionTooSlow, InvalidExpression, Overloaded
+from anew.errors import AnewError, ExpressionTooSlow, InternalError, InvalidExpression, Overloaded
 from anew.jq import MOST_TEXT, Expressions
 from anew.jq.evaluating import MOST_MERGED
 from anew.jq.process import EvaluatingProcess
@@ -531,3 +531,32 @@ def test_where_no_process_can_be_started_it_is_worth_trying_again(
                 expressions.check_fold("true", "$new", NULL)
         assert all(one.fileno() == -1 for one in made)
         assert expressions.matching("1", [NULL]) == [True]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_somebody_kills_while_it_starts_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, times: int
+) -> None:
+    expressions = Expressions()
+    launched = EvaluatingProcess._launched
+    left = [None] * times
+
+    def killed(process: EvaluatingProcess) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        child, ours = launched(process)
+        if left:
+            left.pop()
+            child.kill()
+        return child, ours
+
+    monkeypatch.setattr(EvaluatingProcess, "_launched", killed)
+    with contextlib.closing(expressions):
+        if times == 1:
+            assert expressions.folded("true", "3", b"1", b"2") == b"3"
+            left.append(None)
+            expressions._folds.queue[0]._end()
+            expressions.check_fold("true", "$new", NULL)
+        else:
+            with pytest.raises(InternalError, match="does not start"):
+                expressions.folded("true", "3", b"1", b"2")
+            assert "does not start" in caplog.text
+        assert expressions.folded("true", "3", b"1", b"2") == b"3"
