@@ -175,3 +175,18 @@ def test_anews_own_list_has_another_form_for_keys(client: Client, queue: str) ->
         400,
         "jobs[0]: unique_key is not for this body: expected `ties.unique` in its place",
     )
+
+
+def test_a_completed_job_has_its_key_beside_its_result(client: Client, queue: str) -> None:
+    key = {"unique_key": key_of(queue), "unique_while": "exists"}
+    first = enqueue(client, queue, retention={"completed_ms": 3_600_000}, **key)
+    with client.take(queue) as stream:
+        stream.next_job()
+        done = {"id": first["id"], "end": "succeeded", "result": {"sum": [7]}}
+        assert client.post("/v1/jobs/reports", {"reports": [done]}).status == 200
+    own = client.get(f"/v1/jobs/{first['id']}").data
+    assert own["result"] == {"sum": [7]}
+    again = enqueue(client, queue, 200, **key)
+    for shown in (own, client.job(first["id"]), again):
+        assert shown["status"] == "completed"
+        assert shown | key == shown

@@ -46,6 +46,7 @@ from anew.jobs.interruption import decide_interruption, limit_of
 from anew.jobs.patch import released
 from anew.jobs.transitions import Move
 from anew.jobs.unique import End
+from anew.jobs.zizq_ties import beside_said
 from anew.store.protocol import Hold, Recount, Rewrite, Store, TakenRow
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
@@ -332,6 +333,14 @@ class Batch:
                 kept.append((job.key, purge_at))
         self._tell(Move.COMPLETE, State.COMPLETED, [key for key, _ in kept], gone)
         return self.store.complete(kept, self.now) + self.store.delete(gone)
+
+    def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
+        """Write what jobs that `finish` has completed have come to, beside what their producers said of their ties."""
+        tied = [key for key, _ in results if key in self._hooked]
+        if tied:
+            metas = {job.key: job.meta for job in self.store.load(tied)}
+            results = [(key, beside_said(metas.get(key), result)) for key, result in results]
+        self.store.keep_results(results)
 
     def in_flight(self, keys: Iterable[int]) -> list[Job]:
         """Read those of some jobs that are in flight."""

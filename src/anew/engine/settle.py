@@ -41,7 +41,7 @@ def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None
     if results and batch.full:
         results = _that_fit(results)
     if results:
-        batch.store.keep_results(results)
+        batch.keep_results(results)
     if len(done) == len(reported):  # as nearly always: each was in flight and is reported once
         answers += [(op, []) for op in ops]
         return

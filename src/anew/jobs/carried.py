@@ -15,6 +15,7 @@ import msgspec
 from anew.jobs.codec import NewJob, PushedJob
 from anew.jobs.job import Job
 from anew.jobs.state import State
+from anew.jobs.zizq_ties import result_beside
 
 MOST_BYTES: Final = 8_192
 """Bytes of names and texts that a job may carry: as much as W3C's baggage, the longest that is usual."""
@@ -81,5 +82,6 @@ def carried_of(job: Job) -> dict[str, str]:
 
 def result_of(job: Job) -> bytes | None:
     """Give what a job has come to, as JSON; None if that is not kept, or it has not completed."""
-    kept = job.state is State.COMPLETED and job.jid is None and not is_carried(job.meta)
-    return job.meta if kept else None
+    if job.state is not State.COMPLETED or job.jid is not None or job.meta is None:
+        return None
+    return result_beside(job.meta) if is_carried(job.meta) else job.meta

@@ -1,11 +1,13 @@
 """What Zizq's producers tie a new job to: a unique key, or a key whose jobs are folded together; and what is given back of it.
 
 Beside the tie itself the job keeps what its producer said, in the words of that API, since every answer about the job repeats it.
-It stands in the job's `meta`, behind what the Faktory door keeps there, so that both doors can read it.
+It stands in the job's `meta`, behind what the Faktory door keeps there, so that both doors can read it; a result that is kept
+stands behind it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
@@ -56,6 +58,7 @@ _HEAD: Final = b' ["",0,null,"",0,"",null,0,'
 
 _encode = msgspec.json.Encoder().encode
 _said = msgspec.json.Decoder(Said)
+_said_and_result = msgspec.json.Decoder(tuple[Said, Raw])
 _folding = msgspec.json.Decoder(Folding)
 
 
@@ -87,13 +90,27 @@ def said_of(meta: bytes | None) -> Said:
     """Give what a job's producer said of its tie, by the job's `meta`."""
     if meta is None or not meta.startswith(_HEAD):
         return NOTHING
-    try:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
         return _said.decode(meta[len(_HEAD) : -1])
-    except (
-        msgspec.DecodeError,
-        UnicodeDecodeError,
-    ):  # somebody has damaged it: the job must be shown all the same
-        return NOTHING
+    both = _with_result(meta)  # or somebody has damaged it: the job must be shown all the same
+    return NOTHING if both is None else both[0]
+
+
+def beside_said(meta: bytes | None, result: bytes) -> bytes:
+    """Give the `meta` of a completed job: its result, as JSON, and before it what its producer said of its tie, if anything."""
+    return result if meta is None or said_of(meta) is NOTHING else meta[:-1] + b"," + result + b"]"
+
+
+def result_beside(meta: bytes) -> bytes | None:
+    """Give the result that stands behind what a job's producer said; None if there is none."""
+    both = _with_result(meta) if meta.startswith(_HEAD) else None
+    return None if both is None else bytes(both[1])
+
+
+def _with_result(meta: bytes) -> tuple[Said, Raw] | None:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return _said_and_result.decode(b"[" + meta[len(_HEAD) :])
+    return None
 
 
 def _scope(given: str | None) -> UniqueWhile:

@@ -9,11 +9,14 @@ import pytest
 
 from anew.errors import InvalidJob
 from anew.fwp.jobs import meta_of
-from anew.jobs.carried import carrying, is_carried, read_carried
+from anew.jobs import State
+from anew.jobs.carried import carrying, is_carried, read_carried, result_of
 from anew.jobs.codec import JobHooks, NewJob, PushedJob, UniqueKey
 from anew.jobs.fold import fold_digest
 from anew.jobs.unique import Scope, text_digest
-from anew.jobs.zizq_ties import Folding, Said, said_of, tied
+from anew.jobs.zizq_ties import Folding, Said, beside_said, result_beside, said_of, tied
+
+from .helpers import make_job
 
 
 def new_job(**fields: Any) -> NewJob:
@@ -111,3 +114,23 @@ def test_the_other_readers_of_a_meta_can_read_it() -> None:
     assert (meta_of(meta).failure, bytes(meta_of(meta).custom)) == (None, b"null")
     assert (is_carried(meta), read_carried(meta)) == (True, {})
     assert carrying([as_pushed(unique_key="k")], {}) == [as_pushed(unique_key="k")]
+
+
+@pytest.mark.parametrize("result", [b"null", b"[1,2]", b'"]"', b'{"a":[]}'])
+def test_a_result_stands_behind_what_was_said(result: bytes) -> None:
+    said = as_pushed(batch={"key": "k", "when": "true", "fold": "$new"}).meta
+    kept = beside_said(said, result)
+    assert said_of(kept) == said_of(said)
+    assert result_of(make_job(state=State.COMPLETED, meta=kept)) == result
+    assert result_of(make_job(state=State.COMPLETED, meta=said)) is None
+
+
+@pytest.mark.parametrize("meta", [None, b"", b' ["",0,{"traceparent":"00"}]'])
+def test_without_anything_said_a_result_stands_alone(meta: bytes | None) -> None:
+    assert beside_said(meta, b"7") == b"7"
+
+
+def test_damaged_words_give_no_result() -> None:
+    kept = beside_said(as_pushed(unique_key="k").meta, b"7").replace(b'"k"', b'"k')
+    assert result_beside(kept) is None
+    assert said_of(kept) == Said()
