@@ -293,6 +293,45 @@ def test_a_forked_child_does_not_keep_its_parents_session_alive(tmp_path: Path) 
     engine.close()
 
 
+def fork_amid_transactions(path: str, forks: int) -> None:
+    """Fork while other threads are in transactions most of the time; each child opens for itself and stores a job."""
+    engine = open_engine(path)
+    over = threading.Event()
+
+    def keep_busy() -> None:
+        while not over.is_set():
+            put(engine, 500)
+
+    threads = [threading.Thread(target=keep_busy) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(forks):
+        child = os.fork()
+        if child == 0:
+            put(open_engine(path), 1, "child")
+            os._exit(0)
+        os.waitpid(child, 0)
+    over.set()
+    for thread in threads:
+        thread.join()
+    engine.close()
+
+
+def test_a_child_that_is_forked_amid_a_transaction_of_another_thread_can_write(tmp_path: Path) -> None:
+    """It stood still with the turn in its hands, and so did everybody else."""
+    path = str(tmp_path / "jobs.db")
+    parent = spawning.Process(target=fork_amid_transactions, args=(path, 10), daemon=True)
+    parent.start()
+    parent.join(60)
+    try:
+        assert parent.exitcode == 0
+    finally:
+        parent.kill()
+    engine = open_engine(path)
+    assert engine.engine.store.takeable("child") == 10
+    engine.close()
+
+
 def open_and_close(path: str, rounds: int, out: str) -> None:
     """Come and go."""
     for _ in range(rounds):

@@ -12,6 +12,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,6 +38,9 @@ CLOSE_S = 10.0
 """How long a close waits for the calls of other threads, each of which may wait for a lock itself."""
 
 POLL_CLOSE_S = 0.001
+
+FORK_S = 5.0
+"""How long a fork waits for the transactions of other threads; they may wait for another process."""
 
 UPKEEP_S = 1.0
 
@@ -138,13 +142,14 @@ class ThreadCommit:
         self._queue: dict[_Waiter, None] = {}
         self._leader: _Waiter | None = None
         # Beside the lead: who was interrupted as it waited for a turn gives up the lead, and the turn may be in use.
-        self._applying = threading.Lock()
+        self._applying = threading.RLock()
         self._turn: _Turn | None = None
         self._is_turn_asked = False
         self.on_interrupted: Callable[[Sequence[Job]], None] = _nobody
         self._is_closed = False
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
+        _open.add(self)
         # Taken by itself: a `with` of the condition is a call in Python, and an interruption at its end would keep the lock.
         self._sleepers = threading.RLock()
         self._jobs_came = threading.Condition(self._sleepers)
@@ -265,6 +270,14 @@ class ThreadCommit:
     def is_busy(self) -> bool:
         """Report whether some thread is in a call just now."""
         return self._leader is not None
+
+    def hold_still(self) -> bool:
+        """Wait until no other thread is in a transaction, and let none begin one before `go_on`; report whether that came to be."""
+        return self._applying.acquire(timeout=FORK_S)
+
+    def go_on(self) -> None:
+        """Let transactions begin again."""
+        self._applying.release()
 
     def close(self) -> None:
         """Close the store once no other thread is in a call; from now on calls are refused.
@@ -475,3 +488,22 @@ def take_for_session(batch: Batch, queues: Sequence[str] | None, limit: int) -> 
 
 def _nobody(result: object) -> None:
     """Replaced by the waiter's own."""
+
+
+# -- forks
+
+_open: weakref.WeakSet[ThreadCommit] = weakref.WeakSet()
+_forking = threading.local()
+
+
+def _before_fork() -> None:
+    """Have no other thread in a transaction at a fork: in the child, SQLite would take the file for locked by it for good."""
+    _forking.still = [commit for commit in list(_open) if commit.hold_still()]
+
+
+def _after_fork() -> None:
+    for commit in _forking.still:
+        commit.go_on()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
