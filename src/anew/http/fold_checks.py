@@ -23,8 +23,12 @@ log = logging.getLogger("anew.http")
 MOST_JOBS = 100
 """Jobs of one request that may be folded: each takes a transaction some 0.1 to 0.5 ms."""
 
-CHECK_S = 5.0
-"""How long the jobs of one request are checked, but for the last of them: others wait for it."""
+CHECK_S = 1.0
+CHECK_JOB_S = 0.01
+"""How long the jobs of one request are checked, and how much longer for each of them: others wait. A usual one takes 0.1 ms."""
+
+WAIT_S = 2.0
+"""How long a request waits for its turn."""
 
 MOST_WAITING = 256
 MOST_BYTES = 256 << 20
@@ -62,7 +66,7 @@ class FoldChecks:
         if not found:
             then(None)
             return
-        if len(found) > MOST_JOBS:
+        if listed == "jobs" and len(found) > MOST_JOBS:
             raise TooLarge(
                 f"jobs: expected at most {MOST_JOBS} with batch in one request, got {len(found)}",
                 field="jobs",
@@ -72,7 +76,7 @@ class FoldChecks:
             raise Overloaded("too many jobs with batch are waiting to be checked; try again in a second")
         self._waiting += 1
         self._bytes += size
-        future = self._thread.submit(self._check, found, listed)
+        future = self._thread.submit(self._check, found, listed, time.monotonic() + WAIT_S)
         future.add_done_callback(lambda done: self._hand_back(done, size, then))
 
     def close(self) -> None:
@@ -80,14 +84,21 @@ class FoldChecks:
         self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _check(self, found: Iterable[tuple[int, Folding, bytes]], listed: str) -> AnewError | None:
-        end = time.monotonic() + CHECK_S
+    def _check(
+        self, found: Sequence[tuple[int, Folding, bytes]], listed: str, until: float
+    ) -> AnewError | None:
+        begun = time.monotonic()
+        if begun > until:
+            return Overloaded("jobs with batch are waiting too long to be checked; try again in a second")
+        end = begun + CHECK_S + CHECK_JOB_S * len(found)
         for at, folding, payload in found:
             if self._closed:
                 return Overloaded("the server is shutting down")
             if time.monotonic() >= end:
-                many = f"the jobs with batch of one request take more than {CHECK_S:.0f} s to check"
-                return TooLarge(f"{many}; send fewer", field="jobs")
+                many = f"the {len(found)} jobs with batch of this request take too long to check"
+                return TooLarge(
+                    f"{many}; expected at most {end - begun:.0f} s, send fewer", field=listed or "batch"
+                )
             try:
                 check_folded(
                     self._expressions.check_fold(folding.when, folding.fold, payload), "batch dry-run: fold"

@@ -34,7 +34,7 @@ TOO_MUCH: Final = (
 
 NO_ROOM: Final = "this machine has no room for a process that evaluates; try again in a second"
 
-STARVED: Final = "this machine is too busy to evaluate a filter; try again in a second"
+STARVED: Final = "this machine is too busy to evaluate an expression; try again in a second"
 
 MOST_ANSWER: Final = 1 << 20
 """Bytes of an answer: what is merged, what jq says, or a byte for each payload of a request."""
@@ -90,8 +90,8 @@ class EvaluatingProcess:
         Raises:
             Refused: The expression does not do.
             ExpressionTooSlow: It has used up its bounds, and the process was ended.
-            Overloaded: A process in the background did not get the processor for so long, the machine has no room for one more, or
-                `close` was called.
+            Overloaded: The process did not get the processor for so long, the machine has no room for one more, or `close` was
+                called.
             InternalError: It does not start.
         """
         wall_s = self._wall_s + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
@@ -136,9 +136,7 @@ class EvaluatingProcess:
             raise
         except TimeoutError:
             self._end()
-            if self._background:
-                raise Overloaded(STARVED) from None
-            raise _Ended(late=True) from None
+            raise Overloaded(STARVED) from None  # else its processor time would have been over long ago
         except (OSError, EOFError):
             ended_by = self._end()
             self._check_open()

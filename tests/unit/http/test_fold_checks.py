@@ -99,11 +99,38 @@ def test_an_error_that_nobody_foresaw_is_logged(caplog: pytest.LogCaptureFixture
 
 
 def test_the_jobs_of_one_request_are_checked_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_checks, "CHECK_S", 0.0)
+    monkeypatch.setattr(fold_checks, "CHECK_S", -1.0)
     languages: list[Language] = []
     (error,) = run(lambda language, checks: languages.append(language), [job(), job()])
     assert isinstance(error, TooLarge)
     assert languages[0].checked == 0
+
+
+def test_a_request_waits_for_its_turn_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many slow ones are before it, and they are not checked any more either."""
+    monkeypatch.setattr(fold_checks, "WAIT_S", -1.0)
+    languages: list[Language] = []
+    (error,) = run(lambda language, checks: languages.append(language), [job()])
+    assert isinstance(error, Overloaded)
+    assert languages[0].checked == 0
+
+
+def test_a_list_of_cron_entries_may_have_more_of_them_than_a_bulk() -> None:
+    """No transaction folds them."""
+
+    async def main() -> object:
+        answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        language = Language()
+        language.may_end.set()
+        checks = FoldChecks(language, asyncio.get_running_loop())  # type: ignore[arg-type]
+        checks.run([job()] * 101, answered.set_result, listed="entries")
+        with pytest.raises(TooLarge, match="jobs: expected at most 100 with batch in one request, got 101"):
+            checks.run([job()] * 101, lambda result: None, listed="jobs")
+        result = await asyncio.wait_for(answered, 10)
+        checks.close()
+        return result
+
+    assert asyncio.run(main()) is None
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MOST_WAITING", 2), ("MOST_BYTES", 20)])

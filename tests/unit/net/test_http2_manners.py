@@ -424,8 +424,10 @@ async def test_half_closed_clients_get_their_answers_but_no_streams() -> None:
     assert stream is not None
     closed: list[bool] = []
     stream.on_close = lambda: closed.append(True)
+    assert not taken[0].hung_up
     assert peer.conn.eof_received() is True
     assert closed == [True]
+    assert taken[0].hung_up  # what takes long ends, since whoever has left cannot be told from this
     taken[0].reply(200, b"{}")
     await peer.turn()
     assert peer.ended(number)

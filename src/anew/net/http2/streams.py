@@ -94,6 +94,11 @@ class Http2Exchange(Request):
         self.stalled_at: int | None = None
         self.stream: Http2Stream | None = None
 
+    @property
+    def hung_up(self) -> bool:
+        """See the seam."""
+        return self.gone or self.owner.hung_up
+
     def reply(
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
     ) -> None:
