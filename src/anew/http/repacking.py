@@ -17,8 +17,10 @@ import msgspec
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.embedded_json import LONG, collector_paused
 from anew.http.formats import Format, Unreadable, reason_of
-from anew.jobs.payload_limits import MAX_DEPTH_MSGPACK, WINDOW
+from anew.jobs.payload_limits import MAX_DEPTH, WINDOW
 from anew.net.chunks import Work
+
+MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
 
 MAX_COST = 4_000_000
 """Values of one payload, a list or map counted `LIST_COST` times: some 0.1 s to build and to write."""

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from anew.errors import InvalidExpression, MalformedRequest
-from anew.jobs.payload_limits import MAX_DEPTH_MSGPACK, judging
+from anew.jobs.payload_limits import judging
 from anew.jobs.state import State
 from anew.jobs.unique import DIGEST_BYTES
 
@@ -65,7 +65,7 @@ def check_folded(payload: bytes, where: str = "fold") -> None:
         InvalidExpression: It is so.
     """
     try:
-        for _ in judging(payload, "payload", MAX_DEPTH_MSGPACK):
+        for _ in judging(payload, "payload"):
             pass
     except MalformedRequest as error:
         raise InvalidExpression(f"{where}: {error}", field="fold") from None

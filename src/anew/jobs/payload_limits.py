@@ -16,9 +16,6 @@ from anew.errors import MalformedRequest
 MAX_DEPTH = 126
 """Levels of nesting in a payload, as Zizq's JSON; a document this deep has at least 2 * 126 brackets."""
 
-MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
-"""Levels of nesting in a payload that came in MessagePack."""
-
 MOST_DIGITS = 200
 """Digits of a number, or bytes of a payload, up to which it is in range unless its exponent has three digits: one of two is too
 large from 210 digits on."""
@@ -41,14 +38,8 @@ large_exponent_in = re.compile(rb"e\+?[0-9]{3}").search
 """With a letter in front it runs from one such letter to the next, several times as fast as anything that looks at each byte."""
 
 
-def judging(
-    payload: bytes, field: str = "payload", most_levels: int | None = None
-) -> Generator[None, None, None]:
-    """Refuse valid JSON that nests too deeply, or has a number that nobody can hold, window by window.
-
-    It may have `MAX_DEPTH` levels, or `most_levels`.
-    """
-    most = MAX_DEPTH if most_levels is None else most_levels
+def judging(payload: bytes, field: str = "payload") -> Generator[None, None, None]:
+    """Refuse valid JSON that nests too deeply, or has a number that nobody can hold, window by window."""
     deep, vast = yield from _looking(payload)
     if not (deep or vast):
         return
@@ -61,8 +52,8 @@ def judging(
         if deep:
             marks = memoryview(outside.translate(_STEPS, _NO_BRACKETS)).cast("b")
             levels = list(accumulate(marks, initial=level))
-            if max(levels) > most:
-                raise MalformedRequest(f"{field} nests more than {most} levels deep", field=field)
+            if max(levels) > MAX_DEPTH:
+                raise MalformedRequest(f"{field} nests more than {MAX_DEPTH} levels deep", field=field)
             level = levels[-1]
         if vast:
             text = number + outside

@@ -82,7 +82,7 @@ def test_jobs_without_batch_are_not_checked() -> None:
     assert run(no_more, [plain, unique], [job()]) == [None, None]
 
 
-@pytest.mark.parametrize("payload", [b"[" * 1_009 + b"]" * 1_009, b"[1E+400]", b"1" * 400])
+@pytest.mark.parametrize("payload", [b"[" * 127 + b"]" * 127, b"[1E+400]", b"1" * 400])
 def test_a_fold_that_gives_what_nobody_could_send_is_refused(payload: bytes) -> None:
     (error,) = run(no_more, [job(), job(payload)])
     assert isinstance(error, InvalidExpression)
