@@ -18,7 +18,7 @@ from anew.jobs.unique import Lock, Scope
 from anew.jobs.zizq_ties import Folding, said_of
 from anew.store.protocol import Store
 
-FOLDING_S = 0.5
+FOLDING_S = 0.25
 """How long the folds of one transaction may take together, but for the last of them: everybody else waits for it. Usual ones take
 0.3 ms each."""
 

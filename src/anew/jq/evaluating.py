@@ -19,6 +19,9 @@ from typing import Any, BinaryIO, Final
 CPU_S: Final = 0.1
 """Seconds of processor time for a compilation, or for one payload."""
 
+FOLD_CPU_S: Final = 0.02
+"""The same for a condition, and for a fold: transactions wait for them."""
+
 CPU_S_PER_MIB: Final = 0.1
 """The same for each MiB of a payload: to parse one takes a third of it."""
 
@@ -140,9 +143,9 @@ def _reason(error: str) -> str:
     return f"{message} at line {int(line) - 1}, column {column}" if line else message
 
 
-def bound(size: int) -> None:
+def bound(size: int, cpu_s: float = CPU_S) -> None:
     """Give what follows its processor time; SIGPROF, which nobody handles, ends the process in the midst of C code too."""
-    signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_S_PER_MIB * size / (1 << 20))
+    signal.setitimer(signal.ITIMER_PROF, cpu_s + CPU_S_PER_MIB * size / (1 << 20))
 
 
 def compiles(programs: Programs, parts: Sequence[bytes]) -> bytes:
@@ -203,7 +206,7 @@ def merge(programs: Programs, parts: Sequence[bytes]) -> bytes:
 def _outputs(programs: Programs, form: str, parts: Sequence[bytes]) -> Iterator[Any]:
     text, existing, new = parts
     program = programs.of(form, text.decode())
-    bound(len(existing) + len(new))
+    bound(len(existing) + len(new), FOLD_CPU_S)
     try:
         yield from program.input_text(f"[{existing.decode()},{new.decode()}]")
     except ValueError as error:

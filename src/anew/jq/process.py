@@ -18,7 +18,19 @@ from typing import Final
 
 from anew.errors import ExpressionTooSlow, InternalError, Overloaded
 from anew.jq import evaluating
-from anew.jq.evaluating import ANSWER, CPU_S, DONE, MEMORY_BYTES, READY, Refused, framed
+from anew.jq.evaluating import (
+    ANSWER,
+    CPU_S,
+    DONE,
+    FOLD,
+    FOLD_CPU_S,
+    MEMORY_BYTES,
+    MERGE,
+    READY,
+    WHEN,
+    Refused,
+    framed,
+)
 
 log = logging.getLogger("anew.jq")
 
@@ -27,7 +39,7 @@ WALL_S_PER_MIB: Final = 0.4
 
 START_S: Final = 20.0
 
-TOO_LONG: Final = f"the expression takes more than {CPU_S * 1_000:.0f} ms for one payload"
+TOO_LONG: Final = "the expression takes more than {:.0f} ms for one payload"
 TOO_MUCH: Final = (
     f"the expression takes more than {MEMORY_BYTES >> 20} MiB of memory for one payload, or nests too deeply"
 )
@@ -94,6 +106,8 @@ class EvaluatingProcess:
                 called.
             InternalError: It does not start.
         """
+        cpu_s = FOLD_CPU_S if parts[0] in (WHEN, FOLD, MERGE) else CPU_S
+        too_long = TOO_LONG.format(cpu_s * 1_000)
         wall_s = self._wall_s + WALL_S_PER_MIB * max(map(len, parts)) / (1 << 20) + within_s
         try:
             return self._attempt(parts, wall_s)
@@ -101,7 +115,7 @@ class EvaluatingProcess:
             pass
         except _Ended as ended:
             if ended.late:
-                raise ExpressionTooSlow(TOO_LONG) from None
+                raise ExpressionTooSlow(too_long) from None
         # Somebody else may have ended it, or what earlier expressions left may have filled it: a fresh one can tell.
         try:
             return self._attempt(parts, wall_s)
@@ -109,7 +123,7 @@ class EvaluatingProcess:
             log.error("the process that evaluates expressions does not start")
             raise InternalError("the process that evaluates expressions does not start") from None
         except _Ended as ended:
-            raise ExpressionTooSlow(TOO_LONG if ended.late else TOO_MUCH) from None
+            raise ExpressionTooSlow(too_long if ended.late else TOO_MUCH) from None
 
     def start(self) -> None:
         """Start it, unless it runs; whoever asks it tells if it does not start."""

@@ -361,7 +361,7 @@ def test_a_fold_that_takes_too_long_is_not_tried_again_for_a_minute() -> None:
         ("true", 'error("f")', "batch dry-run: fold: f"),
         ("false", "empty", "batch dry-run: fold: it gives nothing; expected one value"),
         ("true", "$existing, $new", "batch dry-run: fold: it gives several values; expected one"),
-        ("def f: f; f", "1", "batch dry-run: when: the expression takes more than 100 ms"),
+        ("def f: f; f", "1", "batch dry-run: when: the expression takes more than 20 ms for one payload"),
         ("true", "now", "batch expression: fold: now is not available here"),
     ],
 )
