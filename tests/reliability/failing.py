@@ -9,6 +9,7 @@ process has seen, and the one that a power cut leaves, where a failed sync has d
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import json
 import os
@@ -195,9 +196,13 @@ class _Life:
         process = self.server.process
         assert process is not None
         fatal = self.plan is not None and self.plan.is_fatal()
+        has_failed = fatal and "fails" in self.log.read_text()
         try:
-            return process.wait(END_S if fatal and "fails" in self.log.read_text() else 0.01)
+            return process.wait(END_S if has_failed else 0.01)
         except subprocess.TimeoutExpired:
+            if fatal and not has_failed and "fails" in self.log.read_text():  # only just now
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.wait(END_S)
             self.server.kill()
             return process.returncode
 
