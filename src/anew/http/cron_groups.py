@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ from anew.http.jobrules import check_length, check_name
 from anew.http.long_lists import members_of, read_long, reading_list
 from anew.http.newjobs import placed, reading_one
 from anew.http.packing import packing
-from anew.http.render import ShownTemplate, shown_template, unreadable_template
+from anew.http.render import ShownTemplate, or_unset, shown_template, unreadable_template
 from anew.http.replies import answering, run_verb
 from anew.http.router import Doc, Router
 from anew.jobs.codec import At
@@ -48,8 +48,6 @@ from anew.net.seam import Request
 from anew.store.protocol import CronRow
 from anew.units import shown
 from anew.zones import offsets
-
-T = TypeVar("T")
 
 MAX_PAUSE = 4 << 10
 """Bytes of a pause."""
@@ -355,10 +353,10 @@ def _showing_group(name: str, form: Format, found: GroupRows | Replaced) -> Work
         yield
     return ShownGroup(
         name=name,
-        timezone=_set(group.timezone),
+        timezone=or_unset(group.timezone),
         paused=group.paused,
-        paused_at=_set(group.paused_at),
-        resumed_at=_set(group.resumed_at),
+        paused_at=or_unset(group.paused_at),
+        resumed_at=or_unset(group.resumed_at),
         entries=entries,
     )
 
@@ -374,18 +372,14 @@ def _showing_entry(form: Format, row: CronRow) -> Work[ShownGroupEntry]:
     return ShownGroupEntry(
         name=row.name,
         expression=entry.expression,
-        timezone=_set(entry.timezone),
+        timezone=or_unset(entry.timezone),
         paused=entry.paused,
-        paused_at=_set(entry.paused_at),
-        resumed_at=_set(entry.resumed_at),
+        paused_at=or_unset(entry.paused_at),
+        resumed_at=or_unset(entry.resumed_at),
         job=job,
-        next_enqueue_at=_set(entry.next_at),
-        last_enqueue_at=_set(entry.last_fired_at),
+        next_enqueue_at=or_unset(entry.next_at),
+        last_enqueue_at=or_unset(entry.last_fired_at),
     )
-
-
-def _set(value: T | None) -> T | UnsetType:
-    return UNSET if value is None else value
 
 
 def add_routes(router: Router, context: Context) -> None:

@@ -290,7 +290,7 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     """Give what a job is tied to; UNSET where nothing of it is shown."""
     job, lock, limited = ties
     shown = ShownTies(
-        batch=UNSET if job.batch is None else ids.write_batch(job.batch), expires_at=_set(job.expires_at)
+        batch=UNSET if job.batch is None else ids.write_batch(job.batch), expires_at=or_unset(job.expires_at)
     )
     if job.scope is not None and job.scope != Scope.OPEN:  # `batch` says what it is folded by
         if lock is not None and lock.ends_at is not None and lock.ends_at <= now:
@@ -320,7 +320,7 @@ def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entr
         status=STATUS[initial_state(job.ready_at, now)],
         ready_at=now if job.ready_at is None else job.ready_at,
         attempts=0,
-        retry_limit=_set(job.retry_limit),
+        retry_limit=or_unset(job.retry_limit),
         **shown_policy(_policy_of(job)),
         retention=UNSET if job.retention is None else job.retention,
         **(_shown_said(meta) if meta else {}),
@@ -349,12 +349,12 @@ def shown_template(job: NewJob) -> ShownTemplate:
         queue=job.queue,
         priority=job.priority,
         payload=Embedded(bytes(job.payload)),
-        retry_limit=_set(job.retry_limit),
+        retry_limit=or_unset(job.retry_limit),
         **shown_policy(_policy_of(job)),
-        retention=_set(job.retention),
-        unique_key=_set(job.unique_key),
-        unique_while=cast(UniqueWhile | UnsetType, _set(job.unique_while)),
-        batch=_set(said.batch),
+        retention=or_unset(job.retention),
+        unique_key=or_unset(job.unique_key),
+        unique_while=cast(UniqueWhile | UnsetType, or_unset(job.unique_while)),
+        batch=or_unset(said.batch),
     )
 
 
@@ -377,10 +377,10 @@ def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
         payload=Embedded(payload),
         ready_at=ready_at,
         attempts=attempts,
-        retry_limit=_set(limit),
+        retry_limit=or_unset(limit),
         **shown_policy(policy),
         dequeued_at=now,
-        failed_at=_set(failed_at),
+        failed_at=or_unset(failed_at),
         retention=UNSET if retention is None else as_stored(retention),
         **(_shown_said(meta) if meta else {}),
     )
@@ -393,8 +393,8 @@ def shown_error(record: ErrorRecord) -> ShownError:
         attempt=record.attempt,
         outcome=record.outcome,
         message=record.message,
-        error_type=_set(record.error_type),
-        backtrace=_set(record.backtrace),
+        error_type=or_unset(record.error_type),
+        backtrace=or_unset(record.backtrace),
         dequeued_at=record.dequeued_at,
         failed_at=record.failed_at,
         decision=UNSET if decision is None else as_stored(shown_decision(decision, record.attempt)),
@@ -409,7 +409,7 @@ def with_last_error(shown: ShownJob, job: Job, record: ErrorRecord | None) -> Li
         last_error = ShownLastError(
             attempt=record.attempt,
             message=record.message,
-            error_type=_set(record.error_type),
+            error_type=or_unset(record.error_type),
             failed_at=record.failed_at,
         )
     fields = msgspec.structs.asdict(shown)
@@ -447,7 +447,9 @@ def _shown_said(meta: bytes) -> dict[str, Any]:
     """Give what its producer said of a job's tie, by the job's `meta`."""
     said = said_of(meta)
     return (
-        {} if said is NOTHING else {name: _set(value) for name, value in msgspec.structs.asdict(said).items()}
+        {}
+        if said is NOTHING
+        else {name: or_unset(value) for name, value in msgspec.structs.asdict(said).items()}
     )
 
 
@@ -460,7 +462,8 @@ def as_stored(stored: bytes) -> Embedded:
     return Embedded(stored)
 
 
-def _set(value: T | None) -> T | UnsetType:
+def or_unset(value: T | None) -> T | UnsetType:
+    """Give a value as a member of an answer, which is absent where there is none."""
     return UNSET if value is None else value
 
 

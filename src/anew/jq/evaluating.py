@@ -136,9 +136,8 @@ def _reason(error: str) -> str:
     found = _SYNTAX.fullmatch(error.partition("\n")[0])
     assert found is not None
     message, line, column = found.groups()
-    if (
-        "Top-level program not given" in error or line == "1"
-    ):  # what stands before the expression has the first line
+    # The first line is what stands before the expression.
+    if "Top-level program not given" in error or line == "1":
         return "there is nothing to evaluate; expected an expression such as .user_id == 42"
     return f"{message} at line {int(line) - 1}, column {column}" if line else message
 
