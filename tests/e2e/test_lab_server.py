@@ -114,7 +114,7 @@ def test_every_file_that_the_page_names_is_served(
     lab: Callable[..., tuple[str, subprocess.Popen[str]]],
 ) -> None:
     url, _ = lab("--port", "0")
-    named = re.findall(rb'(?:src|href)="(/lab/static/[^"]+)"', get(url)[2])
+    named = re.findall(rb'(?:src|href)="(/static/[^"]+)"', get(url)[2])
     assert len(named) >= 6
     for path in named:
         status, headers, body = get(url.removesuffix("/lab") + path.decode())

@@ -14,8 +14,9 @@ from anew.http.router import Router
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
-from anew.web import lab
-from anew.web.helper_process import HelperProcess
+from anew.web import assets
+from anew.web.lab import routes as lab
+from anew.web.lab.helper_process import HelperProcess
 
 
 def serve_lab(listen: Listen, ready: Callable[[str], None] | None = None) -> int:
@@ -48,6 +49,7 @@ async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) ->
     router = Router()
     router.add("GET", "/", lab.to_the_lab, streams=True)
     lab.add_routes(router, helper)
+    assets.add_routes(router)
     server = NetServer(wire_limits(settings), counters)
     http = HttpPort(server, Api(api_settings(settings), counters, router))
     try:

@@ -65,8 +65,9 @@ from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
 from anew.store.protocol import Store
 from anew.topics.registry import any_subscription
-from anew.web import lab
-from anew.web.helper_process import HelperProcess
+from anew.web import assets
+from anew.web.lab import routes as lab
+from anew.web.lab.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
 
@@ -161,6 +162,7 @@ class Server:
         )
         helper = HelperProcess()
         lab.add_routes(router, helper)
+        assets.add_routes(router)
         server = NetServer(wire_limits(self.settings), counters)
         server.on_drain.append(streams.end_all)
         server.on_drain.append(searches.stop)

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 
 from anew.net.seam import Headers, Request, Stream, type_json
 
-PAGES = b"/lab"
-"""Pages for browsers are at this path and below; they change nothing."""
+PAGES = (b"/lab", b"/ui", b"/static")
+"""Pages for browsers, and the files that they load, are at these paths and below."""
 
+_BELOW = tuple(path + b"/" for path in PAGES)
 _FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
 _LOOKS = frozenset({b"GET", b"HEAD"})
 _METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
@@ -32,7 +33,7 @@ _PREFLIGHT: Headers = (
 
 def is_page(path: bytes) -> bool:
     """Say whether a path is a page or belongs to one."""
-    return path == PAGES or path.startswith(PAGES + b"/")
+    return path.startswith(PAGES) and (path in PAGES or path.startswith(_BELOW))
 
 
 class Origins:

@@ -1,1 +1,1 @@
-"""The pages for browsers: the lab, its files, and the process beside the server that computes for them."""
+"""The pages for browsers: the dashboard of a server, the lab, and the files that both load."""

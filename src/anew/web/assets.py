@@ -10,7 +10,13 @@ import hashlib
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-PREFIX: Final = "/lab/static"
+from anew.errors import NotFound
+from anew.http.formats import Format
+from anew.http.router import Router
+from anew.net.seam import Request
+from anew.web.headers import FILE
+
+PREFIX: Final = "/static"
 
 TYPES: Final = {
     "css": b"text/css; charset=utf-8",
@@ -54,6 +60,19 @@ class Assets:
         """
         self.by_name[name]
         return f"{PREFIX}/{self.version}/{name}"
+
+
+def add_routes(router: Router) -> None:
+    """Serve the files, whatever `Accept` says."""
+    assets = Assets()
+
+    def file(request: Request, form: Format, params: tuple[str, ...]) -> None:
+        asset = assets.find(*params)
+        if asset is None:
+            raise NotFound("not found")
+        request.reply(200, asset.body, asset.content_type, FILE)
+
+    router.add("GET", PREFIX + "/{version}/{name}", file, streams=True)
 
 
 def _read() -> dict[str, Asset]:

@@ -51,7 +51,7 @@ class Edge:
         router.add("GET", "/busy", turn_away)
         router.add("GET", "/readyz", show, streams=True)
         router.add("GET", "/lab", show, streams=True)
-        router.add("GET", "/lab/static/{name}", show, streams=True)
+        router.add("GET", "/static/{name}", show, streams=True)
         self.counters = WireCounters()
         self.api = Api(ApiSettings(**settings), self.counters, router)
 
@@ -131,7 +131,7 @@ def basic(pair: str) -> str:
 
 
 @pytest.mark.parametrize("pair", ["anew:s3cret", ":s3cret"])
-@pytest.mark.parametrize("path", ["/lab", "/lab/static/x"])
+@pytest.mark.parametrize("path", ["/lab", "/static/x"])
 def test_a_browser_brings_the_token_as_a_password(path: str, pair: str) -> None:
     edge = Edge(token="s3cret")
     assert edge.ask("GET", path, authorization=basic(pair)).status == 200

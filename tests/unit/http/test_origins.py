@@ -35,7 +35,7 @@ def _ask(request: Asked, **settings: Any) -> Answer:
         router.add(method, "/jobs", show)
     router.add("GET", "/jobs/take", stream, streams=True)
     router.add("GET", "/lab", show, streams=True)
-    router.add("GET", "/lab/static/{name}", show, streams=True)
+    router.add("GET", "/static/{name}", show, streams=True)
     settings = {"allowed_origins": frozenset({APP.encode()})} | settings
     return asked(Api(ApiSettings(**settings), WireCounters(), router), request)
 
@@ -78,7 +78,7 @@ def test_programs_and_the_servers_own_pages_are_served(headers: dict[str, str]) 
     assert (answer.status, answer.extra) == (200, ((b"x-own", b"1"),))
 
 
-@pytest.mark.parametrize("path", ["/lab", "/lab/static/x"])
+@pytest.mark.parametrize("path", ["/lab", "/static/x"])
 def test_a_link_from_another_site_opens_a_page(path: str) -> None:
     link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
     assert ask("GET", path, **link).status == 200

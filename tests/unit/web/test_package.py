@@ -24,7 +24,7 @@ def test_the_wheel_has_all_files_of_the_pages(tmp_path: Path) -> None:
         f"anew/web/static/{name.rpartition('/')[2]}" for name in vendored
     }
     templates = {
-        f"anew/web/templates/{path.name}" for path in (ROOT / "src/anew/web/templates").glob("*.html")
+        f"anew/web/lab/templates/{path.name}" for path in (ROOT / "src/anew/web/lab/templates").glob("*.html")
     }
     wanted = {"anew/web/vendor/manifest.json", *vendored, *own, *templates}
     assert len(templates) > 5

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from anew.lab.charts.link import beyond_page, link
-from anew.web.state import read_state
+from anew.web.lab.state import read_state
 
 
 def test_a_link_brings_the_same_policies_to_the_page() -> None:

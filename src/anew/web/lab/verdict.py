@@ -8,9 +8,9 @@ from typing import Final
 
 from anew.lab.last_retry import is_endless
 from anew.units import format_duration, format_share
-from anew.web.herds import Drawn, Herd
-from anew.web.scenes import Scene
-from anew.web.words import outlived, percent
+from anew.web.lab.herds import Drawn, Herd
+from anew.web.lab.scenes import Scene
+from anew.web.lab.words import outlived, percent
 
 _NEAR: Final = 1.1
 """Figures closer than that are as good as each other."""

@@ -17,8 +17,8 @@ from anew.backoff.kinds import Choice, Kind
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
-from anew.web.controls import Control, blame, control, for_a_box, read
-from anew.web.parts import take_apart
+from anew.web.lab.controls import Control, blame, control, for_a_box, read
+from anew.web.lab.parts import take_apart
 
 JSON: Final = "json"
 """The choice of a policy that has no name."""

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from anew.errors import InternalError, Overloaded
-from anew.web.computing import Ask, Made
-from anew.web.helper_process import MAX_WAITING, TOO_LONG, HelperProcess
+from anew.web.lab.computing import Ask, Made
+from anew.web.lab.helper_process import MAX_WAITING, TOO_LONG, HelperProcess
 from tests.unit.net.loopback import loops, run, until
 
 PRETENDER = """
 import os, signal, sys, time
-from anew.web.computing import READY, Ask, Made, framed
+from anew.web.lab.computing import READY, Ask, Made, framed
 import msgspec
 source, sink = sys.stdin.buffer, sys.stdout.buffer
 def say(made):

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from anew.errors import InternalError, Overloaded
-from anew.web.computing import CPU_S, LENGTH_BYTES, MAX_ANSWER, Ask, Made, framed
+from anew.web.lab.computing import CPU_S, LENGTH_BYTES, MAX_ANSWER, Ask, Made, framed
 
 log = logging.getLogger("anew.web")
 
@@ -38,7 +38,7 @@ _ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREAD
 _REUSED_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(128 << 20)}
 """glibc would give each large array back to the kernel, and ask for the next one page by page: a tenth of a page's time."""
 
-_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from anew.web.computing import main; main()"
+_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from anew.web.lab.computing import main; main()"
 """For this interpreter: it finds modules where this process finds them."""
 
 
@@ -55,7 +55,7 @@ class HelperProcess:
     """Makes pages in a process of its own.
 
     Args:
-        words: The command that starts it; None: this interpreter, with `anew.web.computing`.
+        words: The command that starts it; None: this interpreter, with `anew.web.lab.computing`.
         limit_s: The longest that one page may take by the clock; the helper itself keeps to `CPU_S` of processor time.
         idle_s: How long it is kept without a question.
 

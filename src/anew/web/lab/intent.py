@@ -12,7 +12,7 @@ import msgspec
 from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
 from anew.errors import AnewError
 from anew.lab.propose import MOST_JOBS, Proposal, Wish, propose
-from anew.web.controls import Control, blame, control, for_a_box
+from anew.web.lab.controls import Control, blame, control, for_a_box
 
 FIRST_LETTER: Final = "want."
 """What the names of these fields in a query begin with."""

@@ -9,7 +9,7 @@ from anew.lab.last_retry import is_endless
 from anew.lab.rhythm import Rhythm
 from anew.lab.simulation.outcome import Outcome
 from anew.units import format_duration, format_duration_about, format_range
-from anew.web.herds import Herd, moments
+from anew.web.lab.herds import Herd, moments
 
 Row: TypeAlias = tuple[str, str, list[str]]
 """A row of the table of figures: a name, what it means, and a cell for each policy."""

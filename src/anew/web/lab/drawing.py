@@ -13,7 +13,7 @@ from anew.lab.charts.data import band_line, bin_edges, line_words
 from anew.lab.charts.pictures import Band
 from anew.lab.waves import ABSENT, Wave, early, greatest, tally
 from anew.units import MINUTE_MS, SECOND_MS
-from anew.web.herds import Drawn, Herd, least
+from anew.web.lab.herds import Drawn, Herd, least
 
 BINS: Final = 240
 HISTOGRAM_BINS: Final = 60

@@ -18,9 +18,9 @@ from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import as_wave
 from anew.units import format_duration
-from anew.web.herds import KEPT, KEPT_CALLS, Drawn, Herd
-from anew.web.state import SCENARIO, UNTIL
-from anew.web.words import Row, busiest
+from anew.web.lab.herds import KEPT, KEPT_CALLS, Drawn, Herd
+from anew.web.lab.state import SCENARIO, UNTIL
+from anew.web.lab.words import Row, busiest
 
 _PLAIN: Final = frozenset({"jobs", "seed", "phase"})
 """What a herd has even where nothing ever succeeds and nothing is limited."""

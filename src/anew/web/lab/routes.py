@@ -1,17 +1,17 @@
-"""The routes of the lab: its page, and the files that the page loads. No store is needed, and nothing is changed."""
+"""The route of the lab's page. No store is needed, and nothing is changed."""
 
 from __future__ import annotations
 
 import html
 from typing import Final
 
-from anew.errors import AnewError, NotFound
+from anew.errors import AnewError
 from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Headers, Request
-from anew.web.assets import PREFIX, Assets
-from anew.web.computing import Ask, Made
-from anew.web.helper_process import HelperProcess
+from anew.web.headers import HTML, PAGE
+from anew.web.lab.computing import Ask, Made
+from anew.web.lab.helper_process import HelperProcess
 
 LAB: Final = "/lab"
 
@@ -20,31 +20,6 @@ _PLAIN: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Anew lab</title>'
     '<h1>Not now</h1><p>{}</p><p><a href="{}">Try again</a></p></html>'
 )
-
-
-# What every answer to a browser carries, so that a page can do nothing but what this server gave it to do.
-
-CONTENT_SECURITY_POLICY: Final = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-"""Nothing from elsewhere, nothing inline: text that slipped through unescaped could still not run."""
-
-_ALWAYS: Final[Headers] = (
-    (b"content-security-policy", CONTENT_SECURITY_POLICY),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-
-PAGE: Final[Headers] = (*_ALWAYS, (b"cache-control", b"no-store"))
-"""For pages: one address gives a whole page or a part of it, so nobody may keep either."""
-
-FILE: Final[Headers] = (*_ALWAYS, (b"cache-control", b"public, max-age=31536000, immutable"))
-"""For files under an address that holds their hash: they never change."""
-
-HTML: Final = b"text/html; charset=utf-8"
 
 
 class LabRoutes:
@@ -56,7 +31,6 @@ class LabRoutes:
 
     def __init__(self, helper: HelperProcess) -> None:
         self._helper = helper
-        self._assets = Assets()
 
     def page(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give the page of the state in the query; to a page that is open already, what has changed."""
@@ -72,13 +46,6 @@ class LabRoutes:
             self._helper.ask(Ask(request.query, partial=partial), done, lambda: request.gone)
         except AnewError as error:
             done(error)
-
-    def file(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Give a file that pages load."""
-        asset = self._assets.find(*params)
-        if asset is None:
-            raise NotFound("not found")
-        request.reply(200, asset.body, asset.content_type, FILE)
 
 
 def _refuse(request: Request, error: AnewError, *, partial: bool) -> None:
@@ -103,4 +70,3 @@ def add_routes(router: Router, helper: HelperProcess) -> None:
     """Serve the lab, whatever `Accept` says."""
     routes = LabRoutes(helper)
     router.add("GET", LAB, routes.page, streams=True)
-    router.add("GET", PREFIX + "/{version}/{name}", routes.file, streams=True)

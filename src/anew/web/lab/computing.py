@@ -95,7 +95,7 @@ def main() -> None:
     sys.stdout = sys.stderr  # a stray print must not get between the messages
     stand_back()
     try:
-        from anew.web.page import make, warm_up
+        from anew.web.lab.page import make, warm_up
 
         warm_up()
     except Exception:

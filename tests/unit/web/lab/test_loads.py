@@ -12,9 +12,9 @@ from anew.backoff import Policy
 from anew.lab.charts import loads
 from anew.lab.charts.loads import Seconds
 from anew.lab.waves import ABSENT
-from anew.web import drawing, scenes
-from anew.web.herds import Herd
-from anew.web.scenes import Scene
+from anew.web.lab import drawing, scenes
+from anew.web.lab.herds import Herd
+from anew.web.lab.scenes import Scene
 
 from .pages import page
 from .test_pictures import DEFAULTS, herd_of

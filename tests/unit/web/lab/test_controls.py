@@ -9,8 +9,8 @@ import pytest
 from anew.backoff.kinds import Choice, Duration, Flag, Integer, Kind, ListOf, Number
 from anew.errors import InvalidInput
 from anew.units import parse_duration
-from anew.web import controls as ladders
-from anew.web.controls import control, read, slider, write
+from anew.web.lab import controls as ladders
+from anew.web.lab.controls import control, read, slider, write
 
 MINUTE = 60_000
 

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from anew.web.computing import Ask
-from anew.web.page import make
+from anew.web.lab.computing import Ask
+from anew.web.lab.page import make
 
 
 @dataclass

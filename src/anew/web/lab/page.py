@@ -18,16 +18,16 @@ from anew.lab.charts.classics import LINKS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.units import counted, format_duration
-from anew.web import drawing, scenes, words
 from anew.web.assets import Assets
-from anew.web.cards import JSON, KNOWN_AS, Card
-from anew.web.computing import Ask, Made
-from anew.web.controls import LADDERS, for_a_box
-from anew.web.forms import forms
-from anew.web.herds import Herd, herd
-from anew.web.parts import CURVE_STARTS
-from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
-from anew.web.verdict import verdict
+from anew.web.lab import drawing, scenes, words
+from anew.web.lab.cards import JSON, KNOWN_AS, Card
+from anew.web.lab.computing import Ask, Made
+from anew.web.lab.controls import LADDERS, for_a_box
+from anew.web.lab.forms import forms
+from anew.web.lab.herds import Herd, herd
+from anew.web.lab.parts import CURVE_STARTS
+from anew.web.lab.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
+from anew.web.lab.verdict import verdict
 
 _ASSETS: Final = Assets()
 
@@ -37,7 +37,7 @@ _BEFORE_UNIT: Final = re.compile(r"(?<=[0-9]) (?=(?:d|h|min|s|ms|%)(?![a-z]))|(?
 
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("anew.web"),
+        loader=PackageLoader("anew.web.lab"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,11 +10,11 @@ from anew.backoff.curves import CURVES
 from anew.backoff.fields import fields_of
 from anew.backoff.policy import JITTERS, Phase
 from anew.backoff.windows import Bound
-from anew.web.cards import Card, read_card
-from anew.web.controls import HINTS, RANGES
-from anew.web.forms import forms
-from anew.web.parts import CURVE_STARTS, JITTER_STARTS, SELDOM
-from anew.web.state import SCENARIO
+from anew.web.lab.cards import Card, read_card
+from anew.web.lab.controls import HINTS, RANGES
+from anew.web.lab.forms import forms
+from anew.web.lab.parts import CURVE_STARTS, JITTER_STARTS, SELDOM
+from anew.web.lab.state import SCENARIO
 
 
 def card(**given: str) -> Card:

@@ -11,7 +11,7 @@ from anew.backoff.curves import CURVES
 from anew.backoff.fields import One, Piece, Tagged, fields_of
 from anew.backoff.kinds import Choice, Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
-from anew.web.controls import Control, control
+from anew.web.lab.controls import Control, control
 
 CURVE_STARTS: Final[dict[str, Any]] = {
     "constant": "5m",

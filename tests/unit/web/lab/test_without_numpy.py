@@ -20,10 +20,10 @@ import sys
 if sys.argv[1] == "without":
     sys.modules["numpy"] = None
 import msgspec
-import anew.web.herds
-anew.web.herds._DRAWN = 300  # as many as both draw: without NumPy there are fewer than with it
-from anew.web.computing import Ask
-from anew.web.page import make
+import anew.web.lab.herds
+anew.web.lab.herds._DRAWN = 300  # as many as both draw: without NumPy there are fewer than with it
+from anew.web.lab.computing import Ask
+from anew.web.lab.page import make
 pages = [make(Ask(query.encode())).html.decode() for query in {QUERIES!r}]
 sys.stdout.buffer.write(msgspec.json.encode(pages))
 """

@@ -10,10 +10,11 @@ import pytest
 from anew.errors import NotFound, Overloaded
 from anew.http.formats import JSON
 from anew.http.router import Router
+from anew.web import assets
 from anew.web.assets import Assets
-from anew.web.computing import Ask, Made
-from anew.web.helper_process import HelperProcess, Then
-from anew.web.lab import add_routes, to_the_lab
+from anew.web.lab.computing import Ask, Made
+from anew.web.lab.helper_process import HelperProcess, Then
+from anew.web.lab.routes import add_routes, to_the_lab
 from tests.unit.http.asked import Answer, Asked
 
 ASSETS = Assets()
@@ -39,6 +40,7 @@ def get(target: str, made: Any = None, **headers: str | None) -> tuple[Answer, H
     helper = Helper(made)
     router = Router()
     add_routes(router, helper)
+    assets.add_routes(router)
     request = Asked("GET", target, **headers)
     route, params = router.find(request.path)
     assert route is not None
@@ -95,7 +97,7 @@ def test_a_file_never_changes_under_its_address(name: str, kind: bytes) -> None:
     assert extra[b"x-content-type-options"] == b"nosniff"
 
 
-@pytest.mark.parametrize("target", [f"/lab/static/{'0' * 16}/lab.js", f"/lab/static/{ASSETS.version}/lab.py"])
+@pytest.mark.parametrize("target", [f"/static/{'0' * 16}/lab.js", f"/static/{ASSETS.version}/lab.py"])
 def test_other_files_are_not_there(target: str) -> None:
     with pytest.raises(NotFound):
         get(target)

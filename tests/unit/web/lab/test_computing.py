@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from anew.web.computing import Ask, Made, answer, framed
+from anew.web.lab.computing import Ask, Made, answer, framed
 
 
 def test_a_page_that_is_made_is_the_answer() -> None:
@@ -37,7 +37,7 @@ def test_memory_beyond_the_bound_is_refused_by_the_kernel() -> None:
     """In a process of its own, since a bound cannot be lifted again. NumPy asks for memory as Python does."""
     script = (
         "import numpy\n"
-        "from anew.web.computing import bound_memory\n"
+        "from anew.web.lab.computing import bound_memory\n"
         "bound_memory(64 << 20)\n"
         "numpy.ones(4 << 20)\n"  # 32 MiB
         "for take in (lambda: bytearray(128 << 20), lambda: numpy.ones(16 << 20)):\n"
@@ -54,7 +54,7 @@ def test_memory_beyond_the_bound_is_refused_by_the_kernel() -> None:
 
 def test_what_computes_without_end_is_ended_by_the_kernel() -> None:
     script = (
-        "from anew.web import computing, page\n"
+        "from anew.web.lab import computing, page\n"
         "def endless(ask):\n"
         "    while True: pass\n"
         "page.make, page.warm_up, computing.CPU_S = endless, lambda: None, 0.2\n"

@@ -11,10 +11,10 @@ import pytest
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab.charts.data import bin_edges
-from anew.web import drawing, scenes, words
-from anew.web.herds import Herd, herd
-from anew.web.state import SCENARIO
-from anew.web.verdict import verdict
+from anew.web.lab import drawing, scenes, words
+from anew.web.lab.herds import Herd, herd
+from anew.web.lab.state import SCENARIO
+from anew.web.lab.verdict import verdict
 
 from .pages import Page, page
 

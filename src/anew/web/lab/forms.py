@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from anew.backoff import Grow, Policy, Power
 from anew.errors import InvalidPolicy
-from anew.web.cards import JSON, Card, compact
+from anew.web.lab.cards import JSON, Card, compact
 
 
 class Form(NamedTuple):

@@ -12,9 +12,9 @@ from anew.backoff.kinds import Duration, Integer, Kind
 from anew.lab.charts.link import LETTERS
 from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
 from anew.units import format_duration_short
-from anew.web.cards import JSON, Card, read_card
-from anew.web.controls import Control, control
-from anew.web.intent import FIRST_LETTER, Intent, read_intent
+from anew.web.lab.cards import JSON, Card, read_card
+from anew.web.lab.controls import Control, control
+from anew.web.lab.intent import FIRST_LETTER, Intent, read_intent
 
 PATH: Final = "/lab"
 MAX_PAIRS: Final = 400

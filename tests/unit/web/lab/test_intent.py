@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from anew.web.state import State, read_state
+from anew.web.lab.state import State, read_state
 
 from .pages import Page, page
 

@@ -14,8 +14,8 @@ from anew.backoff import PRESETS
 from anew.lab.charts.classics import LINKS
 from anew.lab.charts.colours import POLICY_COLOURS, POLICY_COLOURS_DARK
 from anew.lab.charts.link import LETTERS
-from anew.web.controls import HINTS
-from anew.web.state import read_state
+from anew.web.lab.controls import HINTS
+from anew.web.lab.state import read_state
 
 from .pages import page
 
@@ -50,7 +50,9 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere(query: str) -> None:
     for element in made.elements:
         assert not [name for name in element.attributes if name.startswith("on") or name == "style"], element
         for name in ("src", "href", "action"):
-            assert (element.attributes.get(name) or "/lab").startswith(("/lab", "#results")), element
+            assert (element.attributes.get(name) or "/lab").startswith(("/lab", "/static/", "#results")), (
+                element
+            )
     inline = [one for one in made.named("script") if "src" not in one.attributes]
     assert {one.attributes["type"] for one in inline} == {"application/json"}
 

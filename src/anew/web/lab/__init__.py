@@ -1,0 +1,1 @@
+"""The lab's page: a query string in, HTML out."""
