@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anew.jobs import ENDED, State
+from anew.jobs import ENDED, Change, State
 from anew.store.protocol import Filter, Page, Store
 
 from .conftest import Opened
@@ -309,3 +309,76 @@ def test_the_reserve_can_be_given_up_and_taken_again(lasting: Opened) -> None:
         with batch(store):
             assert store.delete([1]) == [1]
     assert store.find(Filter(), ALL) == []
+
+
+# -- what waits, and what fails
+
+
+def test_jobs_that_wait_are_counted_by_when_they_come_due(store: Store) -> None:
+    """A step is 10 s: two jobs come due in the first, one in the fourth; what is ready or was due before waits for nothing more."""
+    put(store, new_job(), *(new_job(ready_at=NOW + ms) for ms in (1_000, 9_999, 30_000)))
+    reader = store.reader()
+    try:
+        assert reader.due_until(100) == (3, NOW + 30_000)
+        assert reader.due_counts(100, NOW, 10_000) == [(0, State.SCHEDULED, 2), (3, State.SCHEDULED, 1)]
+        assert reader.due_counts(100, NOW + 15_000, 10_000) == [
+            (0, State.SCHEDULED, 2),
+            (1, State.SCHEDULED, 1),
+        ]
+        assert reader.due_until(2) == (2, NOW + 9_999)
+    finally:
+        reader.close()
+
+
+def test_failed_jobs_that_wait_are_told_from_the_others(store: Store) -> None:
+    put(store, new_job(), new_job(ready_at=NOW + 60_000))
+    take(store)
+    with batch(store):
+        store.apply([change(1, State.RETRYING, ready_at=NOW + 61_000)])
+    reader = store.reader()
+    try:
+        assert reader.due_until(100) == (2, NOW + 61_000)
+        assert reader.due_counts(100, NOW, 60_000) == [(1, State.SCHEDULED, 1), (1, State.RETRYING, 1)]
+    finally:
+        reader.close()
+
+
+def test_nothing_waits_in_an_empty_store(store: Store) -> None:
+    reader = store.reader()
+    try:
+        assert reader.due_until(100) == (0, None)
+        assert reader.due_counts(100, NOW, 1_000) == []
+        assert reader.failing(100, 10) == []
+    finally:
+        reader.close()
+
+
+def failure(key: int, state: State, error_type: str | None, failed_at: int) -> Change:
+    """A job's first failure, of some class."""
+    record = {"error_type": error_type, "failed_at": failed_at, "message": "m"}
+    return change(key, state, record=record)
+
+
+def test_failures_are_grouped_by_type_and_error(store: Store) -> None:
+    put(store, *(new_job(type=kind) for kind in ("pay", "pay", "pay", "mail", "mail", "calm")))
+    take(store)
+    with batch(store):
+        store.apply(
+            [
+                failure(1, State.DEAD, "Refused", NOW + 1),
+                failure(2, State.RETRYING, "Refused", NOW + 3),
+                failure(3, State.RETRYING, "Timeout", NOW + 2),
+                failure(4, State.DEAD, None, NOW + 2),
+                failure(5, State.DEAD, None, NOW + 1),
+            ]
+        )
+    reader = store.reader()
+    try:
+        assert reader.failing(100, 10) == [
+            ("mail", None, 2, 0, NOW + 2, "m"),
+            ("pay", "Refused", 1, 1, NOW + 3, "m"),
+            ("pay", "Timeout", 0, 1, NOW + 2, "m"),
+        ]
+        assert [group.type for group in reader.failing(100, 1)] == ["mail"]
+    finally:
+        reader.close()

@@ -110,6 +110,37 @@ class CronRow(Struct, frozen=True, gc=False):
         return self.group_timezone if self.entry.timezone is None else self.entry.timezone
 
 
+class Due(NamedTuple):
+    """Jobs that wait for their time.
+
+    Attributes:
+        jobs: How many of them were looked at.
+        latest: When the last of these comes due, epoch ms; None if there is none.
+    """
+
+    jobs: int
+    latest: int | None
+
+
+class FailureGroup(NamedTuple):
+    """Jobs of one type that last failed with the same class of error.
+
+    Attributes:
+        type: The jobs' type.
+        error_type: The class; None where none was told.
+        dead, retrying: How many of them are dead, and how many will be tried again.
+        failed_at: The latest of these failures, epoch ms.
+        message: Its message, at most 1,000 characters.
+    """
+
+    type: str
+    error_type: str | None
+    dead: int
+    retrying: int
+    failed_at: int
+    message: str
+
+
 Range = tuple[int, int]
 
 
@@ -444,6 +475,18 @@ class Reader(Protocol):
 
     def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
         """Give since when the first ready job of some queues has been ready, epoch ms; queues without one are left out."""
+
+    def due_until(self, most: int) -> Due:
+        """Look at the jobs that wait for their time, the next ones first, up to so many of each kind."""
+
+    def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
+        """Count the same jobs by when they come due: step of so many ms from `start` on (0: also what is due before), state, jobs."""
+
+    def failing(self, most: int, groups: int) -> list[FailureGroup]:
+        """Group jobs that are dead or will be tried again by type and error; the largest groups first.
+
+        Looks at some times `most` jobs and gives so many groups; a store may pass over jobs where it has more.
+        """
 
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics whose deliveries are in a queue."""

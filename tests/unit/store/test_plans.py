@@ -35,6 +35,7 @@ WHOLE_TABLE = {
     "ended": "a row a day",
     "read_meta": "a handful of rows, read at the start",
     "is_staging": "ends at the first row",
+    "failing": "walks the jobs that it has found, of which there are so many",
     "delete_unstaged": "removes all payloads, but for a few",
     "staged_by_nobody": "a row for each long payload that is being written just now",
     "leftovers": "ends at its limit",
@@ -66,6 +67,8 @@ SORTS = {
     "named": "reserved jobs of the same ids, nearly always one of each",
     "heads_amiss": "a row a queue, for somebody who looks the store over",
     "subscription_counts": "by status, in the reader's thread",
+    "due_counts": "by step and state, of so many jobs, in the reader's thread",
+    "failing": "by type and error, of so many jobs, in the reader's thread",
 }
 """Statements that sort what they have found, and why they may."""
 
@@ -209,6 +212,8 @@ SEARCHES = {
     "select_due": "job_due",
     "promote": "job_due",
     "next_due": "job_due",
+    "due_until": "job_due",
+    "due_counts": "job_due",
     "draw_near": "job_far",
     "lapsed": "job_hold",
     "purgeable": "job_purge",

@@ -518,6 +518,36 @@ FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
 WHERE job.id IN (@marks);
 
+-- name: due_until
+-- Of so many jobs that wait for their time, the next ones to come due: how many they are, and when the last of them is due.
+SELECT count(*), max(ready_at) FROM (
+    SELECT ready_at FROM (SELECT ready_at FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
+    UNION ALL SELECT ready_at FROM (SELECT ready_at FROM job INDEXED BY job_far WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
+);
+
+-- name: due_counts
+-- The same jobs by their state and by the step of so many milliseconds, counted from an instant, in which they come due.
+SELECT max(0, (ready_at - ?2) / ?3), state, count(*) FROM (
+    SELECT ready_at, state FROM (SELECT ready_at, state FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
+    UNION ALL SELECT ready_at, state FROM (SELECT ready_at, state FROM job INDEXED BY job_far WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
+) GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: failing
+-- Of so many jobs that are dead and so many that will be tried again: what they last failed with, the most frequent first.
+WITH failing (id) AS (
+    SELECT id FROM (SELECT id, state FROM job INDEXED BY job_purge WHERE state > 40 ORDER BY purge_at LIMIT ?1) WHERE state = @DEAD
+    UNION SELECT id FROM (SELECT id, state FROM job INDEXED BY job_purge WHERE state > 40 ORDER BY purge_at DESC LIMIT ?1) WHERE state = @DEAD
+    UNION SELECT id FROM (SELECT id, state FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
+        WHERE state = @RETRYING
+    UNION SELECT id FROM (SELECT id, state FROM job INDEXED BY job_far WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
+        WHERE state = @RETRYING
+)
+SELECT CAST(job.type AS BLOB), CAST(a.error_type AS BLOB), sum(job.state = @DEAD), sum(job.state = @RETRYING), max(a.failed_at),
+    CAST(substr(a.message, 1, 1000) AS BLOB)
+FROM failing CROSS JOIN job ON job.id = failing.id CROSS JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
+    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
+GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
+
 -- name: failed_jobs
 -- Jobs with a recorded failure, the latest first.
 SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome IN ('error', 'timeout') ORDER BY job_id DESC LIMIT ?;

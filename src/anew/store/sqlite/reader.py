@@ -8,7 +8,8 @@ from typing import Any
 
 import apsw
 
-from anew.store.protocol import Filter, Page, Recount
+from anew.jobs.state import State
+from anew.store.protocol import Due, FailureGroup, Filter, Page, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.payloads import read_payload
 from anew.store.sqlite.queues import Counted, counted
@@ -95,6 +96,24 @@ class SqliteReader:
         ]
         return {name: ready_at for name, ready_at in rows if ready_at is not None}
 
+    def due_until(self, most: int) -> Due:
+        """Look at the jobs that wait for their time; see `Reader`."""
+        ((jobs, latest),) = self._connection.execute(sql("due_until"), (most,)).fetchall()
+        return Due(jobs, latest)
+
+    def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
+        """Count the same jobs by when they come due; see `Reader`."""
+        rows = self._connection.execute(sql("due_counts"), (most, start, step_ms)).fetchall()
+        return [(step, STATE[code], jobs) for step, code, jobs in rows]
+
+    def failing(self, most: int, groups: int) -> list[FailureGroup]:
+        """Group jobs that are dead or will be tried again; see `Reader`."""
+        rows = self._connection.execute(sql("failing"), (most, groups)).fetchall()
+        return [
+            FailureGroup(_text(kind) or "", _text(error), dead, retrying, failed_at, _text(message) or "")
+            for kind, error, dead, retrying, failed_at, message in rows
+        ]
+
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics."""
         execute: Callable[..., Any] = self._connection.execute
@@ -160,6 +179,11 @@ class SqliteReader:
     def _one(self, statement: str, bound: Bound) -> object:
         row = self._connection.execute(statement, bound).fetchone()
         return None if row is None else row[0]
+
+
+def _text(stored: bytes | None) -> str | None:
+    """Give a text of which a bit may have flipped."""
+    return None if stored is None else stored.decode("utf-8", "replace")
 
 
 def recounted(connection: apsw.Connection) -> int:
