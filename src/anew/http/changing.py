@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from anew.backoff import policy_from_json
 from anew.engine import Batch, Call, verbs
-from anew.engine.bulk import BulkChanges, ChunkChange
-from anew.engine.ops import Done
+from anew.engine.bulk import ChunkChange
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import NULLS, body_as, decode
+from anew.http.bulk import ManyJobs
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
@@ -71,34 +69,16 @@ class Redrive(msgspec.Struct, frozen=True):
     reset_attempts: bool = False
 
 
-class _BulkRequest(NamedTuple):
-    """A change of many jobs.
-
-    Attributes:
-        name: What their number is called in the answer.
-        where, expression: Which jobs.
-        change: What is done to each chunk.
-        counted: It has to know beforehand how many they are.
-    """
-
-    name: str
-    where: Filter
-    expression: str | None
-    change: ChunkChange
-    counted: bool = False
-
-
 class ChangeRoutes:
     """Changes jobs."""
 
     def __init__(self, context: Context) -> None:
         self._reads = context.reads
-        self._searches = context.searches
         self._ids = context.engine.ids
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._submit = context.commit.submit
-        self._bulk = BulkChanges(self._submit, context.reads.later, self._now, _later)
+        self._many = ManyJobs(context)
 
     def patch_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change one job."""
@@ -133,8 +113,7 @@ class ChangeRoutes:
             reply_error(request, form, refused, 422)
             return
         where = verbs.patchable(chosen.where(self._ids, visible_at=None))
-        change = _BulkRequest("patched", where, chosen.expression, verbs.patch_chunk(patch))
-        self._change_many(request, form, change)
+        self._change_many(request, form, "patched", where, chosen.expression, verbs.patch_chunk(patch))
 
     def delete_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one job."""
@@ -148,8 +127,7 @@ class ChangeRoutes:
             run_verb(self._submit, Batch.delete_all, request, form, lambda n: {"deleted": n})
             return
         where = chosen.where(self._ids, visible_at=None)
-        change = _BulkRequest("deleted", where, chosen.expression, verbs.delete_chunk)
-        self._change_many(request, form, change)
+        self._change_many(request, form, "deleted", where, chosen.expression, verbs.delete_chunk)
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs and all cron entries, whoever put them there; streams and topics stay."""
@@ -169,8 +147,7 @@ class ChangeRoutes:
         chosen.check_ids()
         where = verbs.redrivable(chosen.where(self._ids, visible_at=None), self._now())
         change = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
-        bulk = _BulkRequest("retried", where, chosen.expression, change, counted=spread_ms > 0)
-        self._change_many(request, form, bulk)
+        self._change_many(request, form, "retried", where, chosen.expression, change, counted=spread_ms > 0)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
@@ -179,31 +156,20 @@ class ChangeRoutes:
     def _shown(self, job: Job) -> ShownJob:
         return shown_job(self._ids, job, payload=False)
 
-    def _change_many(self, request: Request, form: Format, bulk: _BulkRequest) -> None:
-        """Change all jobs that match, in chunks, and answer with their number.
-
-        One that searches by an expression ends when its client is gone.
-        """
-        done = answering(request, form, lambda n: form.reply(request, 200, {bulk.name: n}))
-        text = bulk.expression
-        if text is None:
-            self._bulk.start(bulk.where, bulk.change, done)
-            return
-
-        def gone() -> bool:
-            return request.hung_up
-
-        def sift(keys: Sequence[int], then: Done) -> None:
-            self._searches.among(keys, text, gone, then)
-
-        def start(total: int | None) -> None:
-            self._bulk.start(bulk.where, bulk.change, done, sift=sift, total=total)
-
-        checked = answering(request, form, start)
-        if bulk.counted:
-            self._searches.count(bulk.where, text, gone, checked)
-        else:
-            self._searches.check(text, gone, checked)
+    def _change_many(
+        self,
+        request: Request,
+        form: Format,
+        name: str,
+        where: Filter,
+        expression: str | None,
+        change: ChunkChange,
+        *,
+        counted: bool = False,
+    ) -> None:
+        """Change all jobs that match, and answer with their number under a name."""
+        done = answering(request, form, lambda n: form.reply(request, 200, {name: n}))
+        self._many.change(where, expression, change, lambda: request.hung_up, done, counted=counted)
 
     def _ended(self, key: int, error: IllegalTransition) -> AnewError:
         job = self._reads.job(key)
@@ -266,10 +232,6 @@ def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
 def _redrive(request: Request) -> Redrive:
     """Read the body, which may be missing."""
     return body_as(request, Redrive) if request.body else Redrive()
-
-
-def _later(seconds: float, go_on: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(seconds, go_on)
 
 
 def add_routes(router: Router, context: Context) -> None:

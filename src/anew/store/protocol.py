@@ -480,7 +480,11 @@ class Reader(Protocol):
         """Look at the jobs that wait for their time, the next ones first, up to so many of each kind."""
 
     def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
-        """Count the same jobs by when they come due: step of so many ms from `start` on (0: also what is due before), state, jobs."""
+        """Count the same jobs by when they come due.
+
+        Returns:
+            The step, of so many ms from `start` on (0: also what is due before); the state; how many jobs.
+        """
 
     def failing(self, most: int, groups: int) -> list[FailureGroup]:
         """Group jobs that are dead or will be tried again by type and error; the largest groups first.

@@ -74,7 +74,7 @@ def nearest(pairs: Iterable[tuple[str, str]], vision: str) -> float:
 
 def page_grounds() -> tuple[set[str], set[str]]:
     """The grounds of the lab's page by day and by night, as its style sheet has them."""
-    sheet = (files("anew.web") / "static" / "lab.css").read_text()
+    sheet = (files("anew.web") / "static" / "base.css").read_text()
     found = re.findall(r"--(?:ground|sheet): light-dark\((#\w{6}), (#\w{6})\);", sheet)
     assert len(found) == 2
     return {light for light, _ in found}, {dark for _, dark in found}

@@ -380,7 +380,7 @@ def test_the_json_block_cannot_be_left() -> None:
 
 def test_the_style_sheet_has_the_colours_of_the_charts() -> None:
     """What is drawn and the badge beside it are one colour, by day and by night."""
-    sheet = (files("anew.web") / "static" / "lab.css").read_text()
+    sheet = (files("anew.web") / "static" / "base.css").read_text()
     for key, light, dark in zip(LETTERS, POLICY_COLOURS, POLICY_COLOURS_DARK, strict=False):
         assert f"  --{key}: light-dark({light}, {dark});\n" in sheet
 
