@@ -37,7 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "topics": {"engine", *BELOW_ENGINE},
     "http": {"net", "engine", "topics", "jq", *BELOW_ENGINE},
     "fwp": {"net", "engine", *BELOW_ENGINE},
-    "web": {"http", "net", "lab", *BELOW_ENGINE},
+    "web": {"http", "net", "lab", "engine", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
     "tasks": {"client", "engine", "store.sqlite", "topics", "jq", *BELOW_ENGINE},

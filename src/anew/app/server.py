@@ -66,6 +66,8 @@ from anew.net.seam import WireCounters
 from anew.store.protocol import Store
 from anew.topics.registry import any_subscription
 from anew.web import assets
+from anew.web.dashboard import actions
+from anew.web.dashboard import pages as dashboard
 from anew.web.lab import routes as lab
 from anew.web.lab.helper_process import HelperProcess
 
@@ -163,6 +165,8 @@ class Server:
         helper = HelperProcess()
         lab.add_routes(router, helper)
         assets.add_routes(router)
+        dashboard.add_routes(router, context, defaults_of(self.settings).policy)
+        actions.add_routes(router, context)
         server = NetServer(wire_limits(self.settings), counters)
         server.on_drain.append(streams.end_all)
         server.on_drain.append(searches.stop)

@@ -95,9 +95,9 @@ class Reads:
         jobs = self._store.load([key], payload=payload)
         return jobs[0] if jobs else None
 
-    def jobs(self, keys: Sequence[int]) -> dict[int, Job]:
-        """Give jobs with their payloads by key; unknown keys are left out."""
-        return {job.key: job for job in self._store.load(keys, payload=True)}
+    def jobs(self, keys: Sequence[int], *, payload: bool = True) -> dict[int, Job]:
+        """Give jobs by key, with their payloads or without; unknown keys are left out."""
+        return {job.key: job for job in self._store.load(keys, payload=payload)}
 
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         """Give the bytes of jobs' payloads without reading them; unknown keys are left out."""

@@ -23,7 +23,7 @@ from anew.http.formats import (
     not_acceptable,
     unsupported_media_type,
 )
-from anew.http.origins import Origins, SharedRequest, is_page
+from anew.http.origins import LOOKS, Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router, too_large
 from anew.net.chunks import Chunks
@@ -43,7 +43,8 @@ _MISSING = "a bearer token is required: Authorization: Bearer <token>"
 _WRONG = "the bearer token is wrong: it is not the one that this server was started with"
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 """Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
-Pages only: a browser adds a password to whatever another site's page makes it send, and pages change nothing."""
+Pages only, as a browser adds a password to whatever another site's page makes it send: what a page's form sends counts only where
+the browser says that it comes from a page of ours."""
 
 
 _SHED = Overloaded("too many requests are waiting to be answered soon; try again in a second")
@@ -151,7 +152,7 @@ class Api:
                 message = "pages of other sites may not use this server; see --allow-origin"
                 return _refused(JSON, 403, message, reason="cross_site", code="cross_site")
             shared = self._origins.answer_headers(headers)
-        if self._bearer is not None and not self._authorised(path, headers):
+        if self._bearer is not None and not self._authorised(method, path, headers):
             scheme = _BASIC_REALM if is_page(path) else b"Bearer"
             wrong = headers.get(b"authorization", b"").lower().startswith(b"bearer ")
             message = _WRONG if wrong else _MISSING
@@ -229,13 +230,14 @@ class Api:
             return _refused(form or JSON, 413, str(too_large(most)), shared, reason="body_size")
         return None
 
-    def _authorised(self, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    def _authorised(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
         assert self._bearer is not None
         assert self._token is not None
         given = headers.get(b"authorization", b"")
         if hmac.compare_digest(given, self._bearer) or path in OPEN_PATHS or path.startswith(CONFIRMING):
             return True
-        return is_page(path) and hmac.compare_digest(_password(given), self._token)
+        told = method in LOOKS or b"origin" in headers or b"sec-fetch-site" in headers  # `judge` has seen that it is ours
+        return told and is_page(path) and hmac.compare_digest(_password(given), self._token)
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 
 from anew.net.seam import Headers, Request, Stream, type_json
 
-PAGES = (b"/lab", b"/ui", b"/static")
-"""Pages for browsers, and the files that they load, are at these paths and below."""
+PAGES = frozenset({b"/", b"/lab", b"/ui", b"/static"})
+"""Pages for browsers, and the files that they load, are at these paths and below, but for the first, which sends on to one."""
 
-_BELOW = tuple(path + b"/" for path in PAGES)
+_BELOW = tuple(path + b"/" for path in PAGES if path != b"/")
 _FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
-_LOOKS = frozenset({b"GET", b"HEAD"})
+LOOKS = frozenset({b"GET", b"HEAD"})
 _METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 _HEADERS = b"authorization, content-type, accept, idempotency-key, interruption-limit, worker-id"
 """All that routes look at and a browser sends only with leave."""
@@ -33,7 +33,7 @@ _PREFLIGHT: Headers = (
 
 def is_page(path: bytes) -> bool:
     """Say whether a path is a page or belongs to one."""
-    return path.startswith(PAGES) and (path in PAGES or path.startswith(_BELOW))
+    return path in PAGES or path.startswith(_BELOW)
 
 
 class Origins:
@@ -57,7 +57,7 @@ class Origins:
         foreign_origin = origin is not None and not _is_own(origin, headers.get(b"host", b""))
         if not foreign_origin and headers.get(b"sec-fetch-site", b"").lower() not in _FOREIGN_SITES:
             return False
-        return not (is_page(path) and method in _LOOKS and headers.get(b"sec-fetch-mode") == b"navigate")
+        return not (is_page(path) and method in LOOKS and headers.get(b"sec-fetch-mode") == b"navigate")
 
     def answer_headers(self, headers: Mapping[bytes, bytes]) -> Headers:
         """Give what an answer to an allowed origin carries, so that the browser lets its page read it."""

@@ -98,17 +98,19 @@ class SqliteReader:
 
     def due_until(self, most: int) -> Due:
         """Look at the jobs that wait for their time; see `Reader`."""
-        ((jobs, latest),) = self._connection.execute(sql("due_until"), (most,)).fetchall()
+        found: list[tuple[Any, ...]] = self._connection.execute(sql("due_until"), (most,)).fetchall()
+        ((jobs, latest),) = found
         return Due(jobs, latest)
 
     def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
         """Count the same jobs by when they come due; see `Reader`."""
-        rows = self._connection.execute(sql("due_counts"), (most, start, step_ms)).fetchall()
+        bound = (most, start, step_ms)
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql("due_counts"), bound).fetchall()
         return [(step, STATE[code], jobs) for step, code, jobs in rows]
 
     def failing(self, most: int, groups: int) -> list[FailureGroup]:
         """Group jobs that are dead or will be tried again; see `Reader`."""
-        rows = self._connection.execute(sql("failing"), (most, groups)).fetchall()
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql("failing"), (most, groups)).fetchall()
         return [
             FailureGroup(_text(kind) or "", _text(error), dead, retrying, failed_at, _text(message) or "")
             for kind, error, dead, retrying, failed_at, message in rows

@@ -1,0 +1,289 @@
+"""The dashboard's pages: what the server holds. Each is read when it is asked for; nothing is kept here."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from anew.backoff import Policy
+from anew.engine import Call
+from anew.engine.crontab import list_crons
+from anew.engine.reads import Reads
+from anew.engine.searches import Found
+from anew.errors import NotFound
+from anew.http.api import Context
+from anew.http.formats import Format
+from anew.http.query_strings import (
+    FILTERS,
+    PAGING,
+    Paging,
+    Selection,
+    encoded,
+    paging,
+    query_pairs,
+    selection,
+)
+from anew.http.router import Router
+from anew.jobs import ErrorRecord, Job, State
+from anew.net.seam import Request
+from anew.store.protocol import CronRow, FailureGroup, Page, Reader
+from anew.web.dashboard import calendar, shown
+from anew.web.dashboard.rendering import done_words, render
+from anew.web.dashboard.replies import later, paged, show, written
+
+UI: Final = "/ui"
+
+_DONE: Final = frozenset({"done", "n"})
+_LISTED: Final = frozenset({"queue", "type", "state", "jid", "filter"})
+"""The filters that the list of jobs has fields for."""
+
+QUEUES: Final = 100
+"""Queues of one page."""
+
+TOP: Final = 8
+"""Queues, and kinds of failures, that the overview names."""
+
+GROUPS: Final = 100
+"""Kinds of failures on their own page."""
+
+FAILING: Final = 5_000
+"""Failing jobs of either kind that are looked at."""
+
+ATTEMPTS: Final = 50
+ATTEMPT_BYTES: Final = 1 << 20
+"""Attempts of one job that its page shows, the latest, and the bytes of their texts."""
+
+
+class Pages:
+    """Shows what a server holds.
+
+    Args:
+        context: What routes may use.
+        default: The policy of jobs that name none.
+    """
+
+    def __init__(self, context: Context, default: Policy) -> None:
+        self._reads: Reads = context.reads
+        self._searches = context.searches
+        self._submit = context.commit.submit
+        self._ids = context.engine.ids
+        self._key_of = context.key_of
+        self._now = context.engine.clock.now
+        self._default = default
+
+    def overview(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show the whole in one look."""
+        query_pairs(request.query, frozenset())
+        now = self._now()
+
+        def read(reader: Reader) -> bytes:
+            counts, paused = reader.counts(), reader.listed()
+            busiest = sorted(counts, key=lambda name: (-counts[name].get(State.READY, 0), name))[:TOP]
+            oldest, due = reader.oldest_ready(), reader.due_until(calendar.MOST)
+            step_ms = calendar.step_for(0 if due.latest is None else due.latest - now)
+            totals, days = shown.totals(counts), shown.history(reader.ended(), now)
+            return render(
+                "overview.html",
+                here=UI,
+                totals=totals,
+                oldest=None if oldest is None else shown.moment(oldest, now),
+                calendar=calendar.calendar(
+                    reader.due_counts(calendar.MOST, now, step_ms),
+                    step_ms,
+                    whole=due.jobs >= totals[State.SCHEDULED] + totals[State.RETRYING],
+                ),
+                history=days,
+                busiest=max(1, *(day.good + day.failed for day in days)),
+                failures=[_failure(group, now) for group in reader.failing(FAILING, TOP)],
+                queues=shown.queue_rows(counts, paused, reader.ready_since(busiest), busiest, now),
+                more_queues=max(0, len(counts) - TOP),
+            )
+
+        self._reads.later(read, written(request, form))
+
+    def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List queues by name, so many on a page."""
+        given = query_pairs(request.query, _DONE | {"from"})
+        start, now = given.get("from", ""), self._now()
+
+        def read(reader: Reader) -> bytes:
+            counts, paused = reader.counts(), reader.listed()
+            held = [name for name, is_paused in paused.items() if is_paused]
+            names = sorted({*counts, *held})
+            at = bisect.bisect_left(names, start)
+            some = names[at : at + QUEUES]
+            rows = shown.queue_rows(counts, paused, reader.ready_since(some), some, now)
+            following = names[at + QUEUES : at + QUEUES + 1]
+            links = [f"{UI}/queues?from={encoded(name)}" for name in following]
+            return render(
+                "queues.html",
+                here=UI + "/queues",
+                said=_said(given),
+                queues=rows,
+                total=len(names),
+                next=links,
+            )
+
+        self._reads.later(read, written(request, form))
+
+    def failures(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Group what fails by type and error."""
+        query_pairs(request.query, frozenset())
+        now = self._now()
+
+        def read(reader: Reader) -> bytes:
+            groups = [_failure(group, now) for group in reader.failing(FAILING, GROUPS)]
+            return render("failures.html", here=UI + "/failures", failures=groups, most=FAILING)
+
+        self._reads.later(read, written(request, form))
+
+    def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List cron entries."""
+        given, now = query_pairs(request.query, _DONE), self._now()
+
+        def listed(rows: list[CronRow]) -> None:
+            entries = [_cron(row, now) for row in rows]
+            show(
+                self._reads, request, form, "crons.html", here=UI + "/crons", said=_said(given), crons=entries
+            )
+
+        self._submit(Call(list_crons(), later(request, form, listed), durable=False, waits=False))
+
+    def jobs(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List jobs, the newest first unless the address says otherwise."""
+        given = query_pairs(request.query, FILTERS | PAGING | _DONE)
+        # An empty field of a form is no condition.
+        asked = {"order": "desc"} | {name: value for name, value in given.items() if value}
+        page, chosen = paging(asked), selection(asked)
+        chosen.check_ids()
+        where = chosen.where(self._ids, visible_at=self._now())
+
+        def found(result: Found) -> None:
+            keys = result.keys[: page.limit]
+            behind = keys[-1] if len(result.keys) > page.limit else result.stopped_at
+            following = None if behind is None else page.after(self._ids.write(behind))
+            self._show_jobs(request, form, given, chosen, page, keys, following)
+
+        part = page.by_key(self._ids)
+        if chosen.expression is None:
+            self._reads.find(where, part, later(request, form, lambda keys: found(Found(keys, None))))
+        else:
+            answer = later(request, form, found)
+            self._searches.page(where, part, chosen.expression, lambda: request.hung_up, answer)
+
+    def _show_jobs(
+        self,
+        request: Request,
+        form: Format,
+        given: Mapping[str, str],
+        chosen: Selection,
+        page: Paging,
+        keys: Sequence[int],
+        following: Paging | None,
+    ) -> None:
+        now, path = self._now(), UI + "/jobs"
+        jobs, errors = self._reads.jobs(keys, payload=False), self._reads.last_errors(keys)
+        filters = chosen.parameters()
+        show(
+            self._reads,
+            request,
+            form,
+            "jobs.html",
+            here=path,
+            said=_said(given),
+            asked={name: given.get(name, "") for name in _LISTED},
+            order=page.order,
+            jobs=[shown.job_row(self._ids, jobs[key], errors.get(key), now) for key in keys if key in jobs],
+            next=None if following is None else following.link(path, filters),
+            first=None
+            if page.start is None
+            else Paging(start=None, order=page.order, limit=page.limit).link(path, filters),
+            query="&".join(f"{name}={value}" for name, value in filters),
+            doable=_doable_with_all(chosen),
+        )
+
+    def job(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show one job: what it is, what happened to it, what comes."""
+        given, now = query_pairs(request.query, _DONE), self._now()
+        key = self._key_of(params[0])
+        job = self._reads.job(key)
+        if job is None or job.is_over(now):
+            raise NotFound(f"there is no job {params[0][:64]}; it may have ended and been removed")
+        size = self._reads.payload_sizes([key]).get(key, 0)
+        payload = self._reads.job(key, payload=True) if size <= shown.MOST_TEXT else None
+        show(
+            self._reads,
+            request,
+            form,
+            "job.html",
+            here="",
+            said=_said(given),
+            id=self._ids.write(key),
+            state=str(job.state),
+            facts=shown.facts(job, now),
+            policy="" if job.policy is None else job.policy.decode("utf-8", "replace"),
+            payload=None if payload is None else shown.payload_text(payload.payload or b"null"),
+            size=size,
+            attempts=[shown.attempt(record, now) for record in self._attempts(job)],
+            dropped=self._reads.dropped_errors(key),
+            plan=shown.plan(job, self._default),
+            doable=shown.doable(job.state),
+        )
+
+    def _attempts(self, job: Job) -> list[ErrorRecord]:
+        return self._reads.errors(job.key, Page(order="desc", limit=ATTEMPTS), ATTEMPT_BYTES)
+
+
+def _said(given: Mapping[str, str]) -> str:
+    return done_words(given.get("done", ""), given.get("n", ""))
+
+
+def _failure(group: FailureGroup, now: int) -> dict[str, Any]:
+    return group._asdict() | {
+        "when": shown.moment(group.failed_at, now),
+        "link": f"{UI}/jobs?state=dead,retrying&type={encoded(group.type)}",
+    }
+
+
+def _cron(row: CronRow, now: int) -> dict[str, Any]:
+    entry = row.entry
+    return {
+        "group": row.group,
+        "name": row.name,
+        "path": f"{UI}/crons/{encoded(row.group)}/{encoded(row.name)}",
+        "schedule": entry.expression,
+        "zone": row.zone or "",
+        "paused": entry.paused,
+        "group_paused": row.group_paused,
+        "next": None if entry.next_at is None else shown.moment(entry.next_at, now),
+        "last": None if entry.last_fired_at is None else shown.moment(entry.last_fired_at, now),
+    }
+
+
+def _doable_with_all(chosen: Selection) -> list[str]:
+    """List what may be done with all jobs that match: only where somebody has chosen some, and all of them may come to it."""
+    if chosen.is_everything():
+        return []
+    states = set(chosen.state or State)
+    return [name for name, fit in shown.DOABLE.items() if states <= fit]
+
+
+def _home(request: Request, form: Format, params: tuple[str, ...]) -> None:
+    """Send a browser that asks for nothing in particular to the overview."""
+    request.reply(303, b"", None, ((b"location", UI.encode()),))
+
+
+def add_routes(router: Router, context: Context, default: Policy) -> None:
+    """Serve the pages, whatever `Accept` says."""
+    pages = Pages(context, default)
+    router.add("GET", "/", _home, streams=True)
+    for path, handler in (
+        (UI, pages.overview),
+        (UI + "/queues", pages.queues),
+        (UI + "/failures", pages.failures),
+        (UI + "/crons", pages.crons),
+        (UI + "/jobs", pages.jobs),
+        (UI + "/jobs/{id}", pages.job),
+    ):
+        router.add("GET", path, paged(handler), streams=True)

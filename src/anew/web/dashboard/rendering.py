@@ -1,0 +1,72 @@
+"""Templates to pages: everything that is put into one is escaped."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from anew import __version__
+from anew.jobs import State
+from anew.web.assets import Assets
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+PAGES: Final = {
+    "/ui": "Overview",
+    "/ui/jobs": "Jobs",
+    "/ui/queues": "Queues",
+    "/ui/failures": "Failures",
+    "/ui/crons": "Cron",
+    "/lab": "Lab",
+}
+"""What stands at the head of every page."""
+
+DONE: Final = {
+    "retry": ("The job is ready again.", "{} jobs are tried again."),
+    "run": ("The job is ready now.", "{} jobs are ready now."),
+    "cancel": ("The job is cancelled.", "{} jobs are cancelled."),
+    "delete": ("The job is deleted.", "{} jobs are deleted."),
+    "pause": ("Paused.", ""),
+    "resume": ("Resumed.", ""),
+    "fire": ("The entry has enqueued its job.", ""),
+}
+"""What an action says when it is done: of one, of many. An address names it by its key: a link cannot put words into a page."""
+
+
+def render(template: str, **shown: Any) -> bytes:
+    """Make a page; the first one takes longer, since templates are compiled."""
+    return _environment().get_template(template).render(shown).encode("utf-8", "replace")
+
+
+def done_words(given: str, number: str) -> str:
+    """Give what an action has come to, from the address of the page behind it; "" if it names none."""
+    if given not in DONE:
+        return ""
+    one, many = DONE[given]
+    return (
+        many.format(f"{int(number):,}") if number.isascii() and number.isdigit() and len(number) < 16 else one
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    # Where nobody opens a page, nobody pays for this.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("anew.web.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["number"] = lambda value: f"{value:,}"
+    made.filters["word"] = lambda text: text.replace("_", " ")
+    made.globals |= {
+        "asset": Assets().url,
+        "version": __version__,
+        "pages": PAGES,
+        "states": [str(state) for state in State],
+    }
+    return made
