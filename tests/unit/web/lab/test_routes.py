@@ -57,7 +57,7 @@ def test_a_page_can_load_from_nowhere_else() -> None:
     )
     assert extra[b"x-content-type-options"] == b"nosniff"
     assert extra[b"cache-control"] == b"no-store"
-    assert extra[b"referrer-policy"] == b"no-referrer"
+    assert extra[b"referrer-policy"] == b"same-origin"
     assert answer.content_type == b"text/html; charset=utf-8"
 
 
