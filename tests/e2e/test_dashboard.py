@@ -53,6 +53,7 @@ def dead_job(client: Client, queue: str, **fields: Any) -> str:
 def test_a_browser_comes_to_the_overview(client: Client) -> None:
     response = client.get("/", accept="text/html")
     assert (response.status, response.header("location")) == (303, "/ui")
+    assert client.get("/").status == 404
 
 
 def test_the_overview_tells_all_in_one_look(fresh: Callable[..., Client]) -> None:

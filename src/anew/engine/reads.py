@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
@@ -20,7 +20,7 @@ from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
-from anew.store.protocol import Filter, LimitedJob, Page, Reader, Store
+from anew.store.protocol import Due, FailureGroup, Filter, LimitedJob, Page, Reader, Store
 from anew.store.topics import TopicFigures
 
 log = logging.getLogger("anew.engine")
@@ -50,6 +50,26 @@ class Overview(NamedTuple):
     counts: Counts
     listed: Mapping[str, bool]
     ended: Mapping[int, tuple[int, int]]
+
+
+class Look(Protocol):
+    """What pages look at, several things for each: the part of `Reader` that walks no list of jobs."""
+
+    def counts(self) -> Counts: ...
+
+    def listed(self) -> Mapping[str, bool]: ...
+
+    def ended(self) -> Mapping[int, tuple[int, int]]: ...
+
+    def oldest_ready(self) -> int | None: ...
+
+    def ready_since(self, queues: Sequence[str]) -> Mapping[str, int]: ...
+
+    def due_until(self, most: int) -> Due: ...
+
+    def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]: ...
+
+    def failing(self, most: int, groups: int) -> list[FailureGroup]: ...
 
 
 class Ties(NamedTuple):
@@ -173,6 +193,10 @@ class Reads:
     ) -> None:
         """Read since when the first ready job of each of some queues has been ready, epoch ms; see `later`."""
         self.later(lambda reader: make(reader.ready_since(queues)), then)
+
+    def look(self, make: Callable[[Look], Any], then: Then) -> None:
+        """Make something of several reads, all in the thread; see `later`."""
+        self.later(make, then)
 
     def later(self, function: Callable[[Reader], Any], then: Then) -> None:
         """Run a long read in the thread and hand its result back.

@@ -236,7 +236,9 @@ class Api:
         given = headers.get(b"authorization", b"")
         if hmac.compare_digest(given, self._bearer) or path in OPEN_PATHS or path.startswith(CONFIRMING):
             return True
-        told = method in LOOKS or b"origin" in headers or b"sec-fetch-site" in headers  # `judge` has seen that it is ours
+        told = (
+            method in LOOKS or b"origin" in headers or b"sec-fetch-site" in headers
+        )  # `judge` has seen that it is ours
         return told and is_page(path) and hmac.compare_digest(_password(given), self._token)
 
     def _admit_host(self, host: bytes) -> bool:

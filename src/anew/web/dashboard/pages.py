@@ -9,7 +9,7 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.engine import Call
 from anew.engine.crontab import list_crons
-from anew.engine.reads import Reads
+from anew.engine.reads import Look, Reads
 from anew.engine.searches import Found
 from anew.errors import NotFound
 from anew.http.api import Context
@@ -27,7 +27,7 @@ from anew.http.query_strings import (
 from anew.http.router import Router
 from anew.jobs import ErrorRecord, Job, State
 from anew.net.seam import Request
-from anew.store.protocol import CronRow, FailureGroup, Page, Reader
+from anew.store.protocol import CronRow, FailureGroup, Page
 from anew.web.dashboard import calendar, shown
 from anew.web.dashboard.rendering import done_words, render
 from anew.web.dashboard.replies import later, paged, show, written
@@ -77,43 +77,43 @@ class Pages:
         query_pairs(request.query, frozenset())
         now = self._now()
 
-        def read(reader: Reader) -> bytes:
-            counts, paused = reader.counts(), reader.listed()
+        def read(look: Look) -> bytes:
+            counts, paused = look.counts(), look.listed()
             busiest = sorted(counts, key=lambda name: (-counts[name].get(State.READY, 0), name))[:TOP]
-            oldest, due = reader.oldest_ready(), reader.due_until(calendar.MOST)
+            oldest, due = look.oldest_ready(), look.due_until(calendar.MOST)
             step_ms = calendar.step_for(0 if due.latest is None else due.latest - now)
-            totals, days = shown.totals(counts), shown.history(reader.ended(), now)
+            totals, days = shown.totals(counts), shown.history(look.ended(), now)
             return render(
                 "overview.html",
                 here=UI,
                 totals=totals,
                 oldest=None if oldest is None else shown.moment(oldest, now),
                 calendar=calendar.calendar(
-                    reader.due_counts(calendar.MOST, now, step_ms),
+                    look.due_counts(calendar.MOST, now, step_ms),
                     step_ms,
                     whole=due.jobs >= totals[State.SCHEDULED] + totals[State.RETRYING],
                 ),
                 history=days,
                 busiest=max(1, *(day.good + day.failed for day in days)),
-                failures=[_failure(group, now) for group in reader.failing(FAILING, TOP)],
-                queues=shown.queue_rows(counts, paused, reader.ready_since(busiest), busiest, now),
+                failures=[_failure(group, now) for group in look.failing(FAILING, TOP)],
+                queues=shown.queue_rows(counts, paused, look.ready_since(busiest), busiest, now),
                 more_queues=max(0, len(counts) - TOP),
             )
 
-        self._reads.later(read, written(request, form))
+        self._reads.look(read, written(request, form))
 
     def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List queues by name, so many on a page."""
         given = query_pairs(request.query, _DONE | {"from"})
         start, now = given.get("from", ""), self._now()
 
-        def read(reader: Reader) -> bytes:
-            counts, paused = reader.counts(), reader.listed()
+        def read(look: Look) -> bytes:
+            counts, paused = look.counts(), look.listed()
             held = [name for name, is_paused in paused.items() if is_paused]
             names = sorted({*counts, *held})
             at = bisect.bisect_left(names, start)
             some = names[at : at + QUEUES]
-            rows = shown.queue_rows(counts, paused, reader.ready_since(some), some, now)
+            rows = shown.queue_rows(counts, paused, look.ready_since(some), some, now)
             following = names[at + QUEUES : at + QUEUES + 1]
             links = [f"{UI}/queues?from={encoded(name)}" for name in following]
             return render(
@@ -125,18 +125,18 @@ class Pages:
                 next=links,
             )
 
-        self._reads.later(read, written(request, form))
+        self._reads.look(read, written(request, form))
 
     def failures(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Group what fails by type and error."""
         query_pairs(request.query, frozenset())
         now = self._now()
 
-        def read(reader: Reader) -> bytes:
-            groups = [_failure(group, now) for group in reader.failing(FAILING, GROUPS)]
+        def read(look: Look) -> bytes:
+            groups = [_failure(group, now) for group in look.failing(FAILING, GROUPS)]
             return render("failures.html", here=UI + "/failures", failures=groups, most=FAILING)
 
-        self._reads.later(read, written(request, form))
+        self._reads.look(read, written(request, form))
 
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List cron entries."""
@@ -270,7 +270,9 @@ def _doable_with_all(chosen: Selection) -> list[str]:
 
 
 def _home(request: Request, form: Format, params: tuple[str, ...]) -> None:
-    """Send a browser that asks for nothing in particular to the overview."""
+    """Send a browser that asks for nothing in particular to the overview; others find nothing here, as with Zizq."""
+    if b"text/html" not in request.headers.get(b"accept", b""):
+        raise NotFound("not found")
     request.reply(303, b"", None, ((b"location", UI.encode()),))
 
 

@@ -53,7 +53,7 @@ def written(request: Request, form: Format) -> Callable[[Any], None]:
 
 def show(reads: Reads, request: Request, form: Format, template: str, **shown: Any) -> None:
     """Answer with a page, which the reader's thread writes: it takes some milliseconds, the first one more."""
-    reads.later(lambda reader: render(template, **shown), written(request, form))
+    reads.look(lambda _: render(template, **shown), written(request, form))
 
 
 def go_to(request: Request, path: str, done: str, number: int | None = None) -> None:
