@@ -208,6 +208,19 @@ def test_cron_entries_are_paused_resumed_and_fired(client: Client, queue: str) -
     assert client.count(queue=queue) == 1
 
 
+def test_workers_are_shown_and_told(client: Client, queue: str) -> None:
+    worker = f"{queue}/w"
+    path = f"/ui/workers/{quote(worker, safe='')}"
+    with client.take(queue, headers=[("worker-id", worker)]):
+        told = page(client, f"/ui/workers?from={quote(worker, safe='')}")
+        assert f"{path}/quiet" in told
+        assert f"{path}/terminate" not in told
+        assert send(client, f"{path}/terminate").status == 404
+        assert send(client, f"{path}/quiet").header("location") == "/ui/workers?done=quiet"
+        assert f"{path}/quiet" not in page(client, "/ui/workers?done=quiet")
+    assert send(client, f"{path}/quiet").status == 404
+
+
 def test_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -> None:
     """In every place where a producer's or a worker's text stands."""
     client = fresh()
@@ -225,6 +238,8 @@ def test_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -
         "/ui/failures",
         "/ui/queues",
     ]
+    with client.take("none", headers=[("worker-id", NASTY)]):
+        assert NASTY in html.unescape(page(client, "/ui/workers"))
     for target in ["/ui", *targets, "/ui/crons", f"/ui/jobs?queue={asked}&done={asked}&n={asked}"]:
         told = page(client, target)
         assert "<img" not in told
@@ -278,7 +293,15 @@ def test_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
     job_id = dead_job(client, "mail", type="send", payload={"text": NASTY})
     client.enqueue("mail", type="send", ready_at=4_000_000_000_000)
     tab = LabPage(browser, client.address)
-    for path in ("/", "/ui/jobs", "/ui/queues", "/ui/failures", "/ui/crons", "/ui/jobs?state=dead"):
+    for path in (
+        "/",
+        "/ui/jobs",
+        "/ui/queues",
+        "/ui/failures",
+        "/ui/workers",
+        "/ui/crons",
+        "/ui/jobs?state=dead",
+    ):
         tab.page.goto(tab.base + path)
     tab.page.get_by_role("link", name=job_id).click()
     tab.page.get_by_role("button", name="Try again", exact=True).click()

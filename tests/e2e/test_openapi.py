@@ -31,6 +31,7 @@ WAITS = "/v1/subscriptions/{subscription}/test"
 REPORTS = ("POST /v1/jobs/failure", "POST /v1/jobs/reports")
 ANY_TEXT = (
     "POST /v1/workers/{worker}/quiet",
+    "POST /v1/workers/{worker}/terminate",
     "POST /v1/breakers/{breaker}/close",
     "GET /v1/confirm/{token}",
     "POST /v1/confirm/{token}",

@@ -331,7 +331,12 @@ def test_a_quiet_worker_gets_nothing_more_and_keeps_what_it_has(fresh: Callable[
     first = client.enqueue("q")["id"]
     with client.take("q", headers=[("worker-id", "w 1")], prefetch=5) as stream:
         assert stream.next_job()["id"] == first
+        (worker,) = client.get("/v1/workers").data["workers"]
+        assert (worker["id"], worker["door"], worker["state"]) == ("w 1", "http", "running")
+        assert (worker["connections"], worker["jobs"], worker["queues"]) == (1, 1, ["q"])
+        assert client.post("/v1/workers/w%201/terminate").status == 404  # a stream has no word for it
         assert client.post("/v1/workers/w%201/quiet").data == {"streams": 1}
+        assert client.get("/v1/workers").data["workers"][0]["state"] == "quiet"
         assert client.post("/v1/workers/other/quiet").data == {"streams": 0}
         second = client.enqueue("q")["id"]
         with client.take("q") as other:

@@ -36,6 +36,7 @@ from anew.engine.reads import Reads
 from anew.engine.searches import Searches
 from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
+from anew.engine.workers import Workers
 from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
 from anew.fwp.service import FwpService
@@ -54,6 +55,7 @@ from anew.http import (
     settling,
     take,
     topics,
+    workers,
 )
 from anew.http.api import Api, Context
 from anew.http.fold_checks import FoldChecks
@@ -176,7 +178,7 @@ class Server:
             ("primary", self.settings.listen.host, self.settings.listen.port, http.connection)
         ]
         if not self.settings.fwp.off:
-            doors.append(("fwp", *self._fwp(server, commit, reads, loop, context.chunks)))
+            doors.append(("fwp", *self._fwp(server, commit, reads, loop, context.chunks, context.workers)))
         bound: dict[str, str] = {}
         try:
             for name, host, port, connection in doors:
@@ -211,6 +213,7 @@ class Server:
         reads: Reads,
         loop: asyncio.AbstractEventLoop,
         chunks: Chunks,
+        joined: Workers,
     ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
         """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
         chosen = self.settings.fwp
@@ -238,6 +241,7 @@ class Server:
         self._tables_changed = lambda settings, done: commit.submit(Call(_tables(settings, service), done))
         server.on_tick.append(lambda now: service.reap())
         server.on_drain.append(service.drain)
+        joined.doors.append(service.workers)
         return chosen.host, chosen.port, port.connection
 
     def reload(self) -> None:
@@ -324,7 +328,7 @@ def _tell_kept(error: AnewError) -> None:
 
 
 _ROUTES = (
-    enqueuing, batches, settling, reports, querying, changing, service, crons, cron_groups, breakers, metrics, openapi
+    enqueuing, batches, settling, reports, querying, changing, service, workers, crons, cron_groups, breakers, metrics, openapi
 )  # fmt: skip
 
 

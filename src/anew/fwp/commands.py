@@ -72,7 +72,8 @@ class Hello(Struct, frozen=True):
         v: The protocol's version that it speaks; never a reason to refuse it.
         pwdhash: See `anew.fwp.password.is_right`.
         wid: Its id, if it is a worker and this is not empty.
-        hostname, pid, labels, rss_kb, username: Nobody reads them here, but what they are is checked.
+        hostname, pid, labels, rss_kb: What it says of itself, for people.
+        username: Nobody reads it here, but what it is is checked.
     """
 
     v: U8 | None = None

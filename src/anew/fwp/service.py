@@ -24,6 +24,7 @@ from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
 from anew.engine.verbs import delete_chunk, pause, unlist
+from anew.engine.workers import WorkerState
 from anew.errors import AnewError, InvalidInput, NotFound, Overloaded
 from anew.fwp import long_lines, replies, times
 from anew.fwp.bounded_log import SHOWN, BoundedLog
@@ -60,7 +61,7 @@ from anew.fwp.jobs import (
 )
 from anew.fwp.mutations import Mutations
 from anew.fwp.policies import Policies
-from anew.fwp.workers import Worker, Workers, WorkerState
+from anew.fwp.workers import Worker, Workers
 from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.carried import is_carried
 from anew.jobs.change import due_of
@@ -139,7 +140,7 @@ class FwpService:
         paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown, time.perf_counter)
-        self.workers = Workers(engine.clock.monotonic)
+        self.workers = Workers(engine.clock)
         self._waits = _Waits(loop)
         self._refusals = BoundedLog("a pushed job was refused", engine.clock.monotonic)
         self._started_ms = engine.clock.monotonic()
@@ -414,7 +415,7 @@ class FwpService:
     # -- workers
 
     def _beat(self, connection: FwpConnection, command: Beat) -> None:
-        worker = self.workers.beat(command.wid, command.state)
+        worker = self.workers.beat(command.wid, command.state, command.rss_kb)
         if worker is None:
             connection.reply(replies.error(f"unknown worker {command.wid}"))
         else:

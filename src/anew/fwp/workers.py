@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 
+from anew.clock import Clock
+from anew.engine.workers import ConnectedWorker, WorkerState
 from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
 
 SILENT_MS = 60_000
 """A worker that has sent no BEAT for longer is taken for dead. Source: Faktory 1.10."""
-
-
-class WorkerState(IntEnum):
-    """What a worker does; it only ever goes forward."""
-
-    RUNNING = 0
-    QUIET = 1
-    TERMINATE = 2
 
 
 STATES = {"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}
@@ -29,12 +21,18 @@ class Worker:
     """One worker process.
 
     Attributes:
+        about: How it introduced itself first.
+        since: When that was, epoch ms.
         beat_ms: When it was last heard; the monotonic clock.
+        rss_kb: Its memory, as its heartbeats say.
         connections: All that have named its id.
     """
 
     wid: str
+    about: Hello
+    since: int
     beat_ms: int
+    rss_kb: int | None = None
     state: WorkerState = WorkerState.RUNNING
     connections: set[FwpConnection] = field(default_factory=set)
 
@@ -43,15 +41,16 @@ class Workers:
     """The workers of one server.
 
     Args:
-        now_ms: The monotonic clock.
+        clock: Where time comes from.
 
     Attributes:
         by_wid: Those that have a connection.
         reaped: How many were taken for dead.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._now_ms = clock.monotonic
         self.by_wid: dict[str, Worker] = {}
         self.reaped = 0
 
@@ -61,7 +60,9 @@ class Workers:
             return
         worker = self.by_wid.get(hello.wid)
         if worker is None:
-            worker = self.by_wid[hello.wid] = Worker(hello.wid, self._now_ms())
+            worker = self.by_wid[hello.wid] = Worker(
+                hello.wid, hello, self._clock.now(), self._now_ms(), hello.rss_kb
+            )
         worker.connections.add(connection)
         connection.worker = worker
 
@@ -73,13 +74,26 @@ class Workers:
             if not worker.connections and self.by_wid.get(worker.wid) is worker:
                 del self.by_wid[worker.wid]
 
-    def beat(self, wid: str, state: str) -> Worker | None:
+    def beat(self, wid: str, state: str, rss_kb: int) -> Worker | None:
         """Take note of a sign of life; None if nobody has this id."""
         worker = self.by_wid.get(wid)
         if worker is not None:
             worker.beat_ms = self._now_ms()
+            worker.rss_kb = rss_kb or worker.rss_kb
             worker.state = max(worker.state, STATES.get(state, WorkerState.RUNNING))
         return worker
+
+    def connected(self) -> list[ConnectedWorker]:
+        """List the workers that have a connection."""
+        return [_connected(worker) for worker in self.by_wid.values()]
+
+    def tell(self, worker: str, state: WorkerState) -> int:
+        """Tell a worker what to do: it hears of it with its next heartbeat. Gives 1, or 0 where there is none of the id."""
+        meant = self.by_wid.get(worker)
+        if meant is None:
+            return 0
+        meant.state = max(meant.state, state)
+        return 1
 
     def reap(self) -> list[str]:
         """Close the connections of workers that have been silent for too long; what they hold stays reserved. Give their ids."""
@@ -93,3 +107,19 @@ class Workers:
                 for connection in list(worker.connections):
                     connection.close()
         return reaped
+
+
+def _connected(worker: Worker) -> ConnectedWorker:
+    about = worker.about
+    return ConnectedWorker(
+        id=worker.wid,
+        door="faktory",
+        state=worker.state,
+        connections=len(worker.connections),
+        jobs=None,
+        since=worker.since,
+        host=about.hostname,
+        pid=about.pid,
+        labels=[label for label in about.labels or () if label is not None],
+        rss_kb=worker.rss_kb,
+    )

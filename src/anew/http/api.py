@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
 from anew.engine.searches import Searches
+from anew.engine.workers import Workers
 from anew.errors import AnewError, InternalError, MalformedRequest, NotFound, Overloaded
 from anew.http.fold_checks import FoldChecks
 from anew.http.formats import (
@@ -91,6 +92,7 @@ class Context:
         settings: What the routes need to know.
         counters: What the wires count; refusals are counted here too.
         fold_checks: What tries the expressions of new jobs that may be folded.
+        workers: Who is connected to work.
         chunks: Where long works are done.
         started_at: When it was made, by the monotonic clock, in seconds.
     """
@@ -102,6 +104,7 @@ class Context:
     settings: ApiSettings
     counters: WireCounters
     fold_checks: FoldChecks
+    workers: Workers = field(default_factory=Workers)
     chunks: Chunks = field(default_factory=Chunks)
     started_at: float = field(default_factory=time.monotonic)
 

@@ -310,6 +310,8 @@ def schemas() -> dict[str, Schema]:
         "Reports": complete(reports=list_of({"anyOf": [ref(GENERATED[kind]) for kind in REPORTS.values()]})),
         "ReportResults": complete(results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
         "QuietStreams": complete(streams=COUNT),
+        "TerminatedWorkers": complete(workers=COUNT),
+        "Workers": complete(workers=list_of(_WORKER)),
         "QueueLimited": complete(name=text(), limit=or_null(_LIMIT)),
         "CronsReplaced": complete(written=list_of(text()), removed=list_of(text())),
         "CronGroupNames": complete(crons=list_of(text())),
@@ -363,6 +365,19 @@ _BREAKER = complete(
     opened=COUNT,
     reopens_at=or_null(COUNT),
     released_until=or_null(COUNT),
+)
+_WORKER = complete(
+    id=text(),
+    door=text(enum=["http", "faktory"]),
+    state=text(enum=["running", "quiet", "terminate"]),
+    connections=COUNT,
+    jobs=or_null(COUNT),
+    since=COUNT,
+    queues=or_null(list_of(text())),
+    host=or_null(text()),
+    pid=or_null({"type": "integer"}),
+    labels=list_of(text()),
+    rss_kb=or_null({"type": "integer"}),
 )
 _RATE = complete(count=COUNT, per_ms=COUNT, burst=COUNT)
 _LIMIT = complete(

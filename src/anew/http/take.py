@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable
 
 from anew.engine import Taker
+from anew.engine.workers import ConnectedWorker, WorkerState
 from anew.errors import AnewError, InvalidJob, Overloaded
 from anew.http.api import Context
 from anew.http.formats import MSGPACK, STREAMS, Format, not_acceptable, stream_format
@@ -43,7 +44,17 @@ MOST_INTERRUPTIONS = 1_000_000
 class OpenTake:
     """One open stream: turns deliveries into frames, and the wire's signals into the taker's state."""
 
-    __slots__ = ("_framing", "_quiet", "_routes", "_stream", "_unpacked", "last_sent", "taker", "worker")
+    __slots__ = (
+        "_framing",
+        "_routes",
+        "_stream",
+        "_unpacked",
+        "is_quiet",
+        "last_sent",
+        "since",
+        "taker",
+        "worker",
+    )
 
     def __init__(
         self,
@@ -59,12 +70,13 @@ class OpenTake:
         self.worker = worker
         self._stream = stream
         self._framing = framing
-        self._quiet = False
+        self.is_quiet = False
         self._unpacked: list[list[ShownJob]] = []  # deliveries that are being translated to MessagePack
         self.taker = Taker(
             queues, prefetch, self._deliver, self._broken, interruption_limit=interruption_limit
         )
         self.last_sent = routes.now()
+        self.since = routes.clock.now()
         stream.on_drain = self._drained
         stream.on_close = self._closed
 
@@ -76,7 +88,7 @@ class OpenTake:
 
     def be_quiet(self) -> None:
         """Deliver nothing more; what it holds it keeps."""
-        self._quiet = True
+        self.is_quiet = True
         self._routes.commit.pause_taker(self.taker)
 
     def end(self) -> None:
@@ -128,7 +140,7 @@ class OpenTake:
         self._routes.forget(self, interrupted=False)
 
     def _drained(self) -> None:
-        if not (self._unpacked or self._quiet):
+        if not (self._unpacked or self.is_quiet):
             self._routes.commit.resume_taker(self.taker)
 
     def _closed(self) -> None:
@@ -142,7 +154,8 @@ class TakeRoutes:
         self.commit = context.commit
         self.chunks = context.chunks
         self.tag = context.engine.ids.tag_bytes
-        self.now: Callable[[], int] = context.engine.clock.monotonic
+        self.clock = context.engine.clock
+        self.now: Callable[[], int] = self.clock.monotonic
         self._settings = context.settings
         self._counters = context.counters
         self._loop = loop
@@ -175,12 +188,21 @@ class TakeRoutes:
         if self._timer is None:
             self._arm()
 
-    def quiet(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+    def connected(self) -> list[ConnectedWorker]:
+        """List the workers of the open streams, by their `Worker-Id`."""
+        by_worker: dict[str, list[OpenTake]] = {}
+        for taking in self.open:
+            by_worker.setdefault(taking.worker, []).append(taking)
+        return [_connected(worker, streams) for worker, streams in by_worker.items()]
+
+    def tell(self, worker: str, state: WorkerState) -> int:
         """Deliver nothing more on the streams of a worker, by its `Worker-Id`; what they hold stays theirs."""
-        meant = [taking for taking in self.open if taking.worker == params[0]]
+        if state is not WorkerState.QUIET:
+            return 0  # nothing on a stream could tell it to end
+        meant = [taking for taking in self.open if taking.worker == worker]
         for taking in meant:
             taking.be_quiet()
-        form.reply(request, 200, {"streams": len(meant)})
+        return len(meant)
 
     def forget(self, taking: OpenTake, *, interrupted: bool = True) -> None:
         """Give back what a stream that has ended still holds."""
@@ -222,6 +244,20 @@ class TakeRoutes:
             self._timer = None
 
 
+def _connected(worker: str, streams: list[OpenTake]) -> ConnectedWorker:
+    queues = [stream.taker.queues for stream in streams]
+    named = sorted({name for some in queues for name in some or ()})
+    return ConnectedWorker(
+        id=worker,
+        door="http",
+        state=WorkerState.QUIET if all(stream.is_quiet for stream in streams) else WorkerState.RUNNING,
+        connections=len(streams),
+        jobs=sum(len(stream.taker.held) for stream in streams),
+        since=min(stream.since for stream in streams),
+        queues=None if None in queues else named,
+    )
+
+
 def _interruption_limit(text: bytes | None) -> int | None:
     """Read how many interruptions in a row end a job of the stream; a header, since servers pass over those they do not know.
 
@@ -245,6 +281,5 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     about = "Open an endless stream of jobs; what is not settled when it ends is ready again."
     doc = Doc("take", "work", {200: ""}, query="take", forms=STREAMS, about=about)
     router.add("GET", "/jobs/take", routes.take, doc, streams=True, kind=Kind.settling)
-    quiet = Doc("quietWorker", "work", {200: "QuietStreams"})
-    router.add("POST", "/v1/workers/{worker}/quiet", routes.quiet, quiet, kind=Kind.settling)
+    context.workers.doors.append(routes)
     return routes

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.client import Client
 from tests.e2e.server import ServerProcess
 from tests.faktory_wire import FaktoryWire
 from tests.fwp_clients.servers import url_of
@@ -95,6 +96,33 @@ def test_fwp_69_no_connection_of_a_quiet_worker_gets_a_job(connect: Open, queue:
     assert length(producer, queue) == 1
     push(one, queue, 2)
     assert fetch(producer, queue)["args"] == [1]
+
+
+def test_a_worker_is_told_from_outside(
+    connect: Open, fwp_server: ServerProcess, fresh: Callable[..., Client], queue: str
+) -> None:
+    """It is listed with what it has said of itself, gets no job once it is quiet, and ends when it is told so: never back."""
+    client = fresh(fwp_server)
+    wire = connect(wid="told-1", hostname="app-1", pid=71, labels=["ruby", "a"])
+    wire.expect('BEAT {"wid":"told-1","rss_kb":512}')
+    (shown,) = [worker for worker in client.get("/v1/workers").data["workers"] if worker["id"] == "told-1"]
+    assert (shown["door"], shown["state"], shown["connections"]) == ("faktory", "running", 1)
+    assert (shown["host"], shown["pid"], shown["labels"], shown["rss_kb"]) == (
+        "app-1",
+        71,
+        ["ruby", "a"],
+        512,
+    )
+    assert client.post("/v1/workers/told-1/quiet").data == {"streams": 1}
+    push(wire, queue)
+    wire.send(f"FETCH {queue}")
+    assert wire.read() == "$-1"
+    wire.expect('BEAT {"wid":"told-1"}', '${"state":"quiet"}')
+    assert client.post("/v1/workers/told-1/terminate").data == {"workers": 1}
+    wire.expect('BEAT {"wid":"told-1","current_state":"quiet"}', '${"state":"terminate"}')
+    assert client.post("/v1/workers/told-1/quiet").data == {"streams": 1}
+    wire.expect('BEAT {"wid":"told-1"}', '${"state":"terminate"}')
+    assert client.post("/v1/workers/nobody/terminate").status == 404
 
 
 def test_fwp_71_72_workers_are_counted_by_their_ids(connect: Open, queue: str) -> None:

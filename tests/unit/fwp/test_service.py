@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from anew.clock import ManualClock
 from anew.engine import Enqueue, Op
 from anew.errors import StoreFull
 from anew.fwp import commands, long_lines, service
@@ -150,12 +151,12 @@ def test_what_counts_as_a_sign_of_life(desk: Desk) -> None:
 
 def test_a_worker_that_leaves_after_it_was_dropped_takes_no_newer_one_with_it() -> None:
     """Faktory checklist 72: the same id may have come again meanwhile."""
-    now = [1]
-    workers = Workers(lambda: now[0])
+    clock = ManualClock(1)
+    workers = Workers(clock)
     old, new = Peer(), Peer()
     hello = Hello(wid="w1")
     workers.join(_connection(old), hello)
-    now[0] += SILENT_MS + 1
+    clock.advance(SILENT_MS + 1)
     workers.reap()
     workers.join(_connection(new), hello)
     workers.leave(_connection(old))

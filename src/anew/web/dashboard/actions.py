@@ -10,6 +10,7 @@ from anew.engine import Call, verbs
 from anew.engine.bulk import ChunkChange
 from anew.engine.crontab import fire_now, pause_cron
 from anew.engine.ops import Verb
+from anew.engine.workers import WorkerState
 from anew.errors import InvalidInput, NotFound
 from anew.http.api import Context
 from anew.http.bulk import ManyJobs
@@ -44,6 +45,7 @@ class Actions:
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._many = ManyJobs(context)
+        self._workers = context.workers
 
     def one_job(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change one job."""
@@ -93,6 +95,16 @@ class Actions:
         paused = _known({"pause": True, "resume": False}, action)
         self._run(request, form, verbs.pause_one(name, paused), f"{UI}/queues?from={encoded(name)}", action)
 
+    def worker(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Tell a worker to take nothing more, or to end."""
+        _form(request, set())
+        told = self._workers.tell(
+            params[0], _known({"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}, params[1])
+        )
+        if not told:
+            raise NotFound("no such worker is connected, or it cannot be told so")
+        go_to(request, f"{UI}/workers", params[1])
+
     def cron(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Pause or resume a cron entry, or have it enqueue its job now."""
         group, name, action = params
@@ -127,6 +139,7 @@ def add_routes(router: Router, context: Context) -> None:
         (UI + "/jobs", actions.many_jobs),
         (UI + "/jobs/{id}/{action}", actions.one_job),
         (UI + "/queues/{queue}/{action}", actions.queue),
+        (UI + "/workers/{worker}/{action}", actions.worker),
         (UI + "/crons/{group}/{name}/{action}", actions.cron),
     ):
         router.add("POST", path, paged(handler), streams=True, most_bytes=MOST_BYTES)

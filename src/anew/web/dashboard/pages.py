@@ -41,6 +41,9 @@ _LISTED: Final = frozenset({"queue", "type", "state", "jid", "filter"})
 QUEUES: Final = 100
 """Queues of one page."""
 
+WORKERS: Final = 200
+"""Workers of one page."""
+
 TOP: Final = 8
 """Queues, and kinds of failures, that the overview names."""
 
@@ -66,6 +69,7 @@ class Pages:
     def __init__(self, context: Context, default: Policy) -> None:
         self._reads: Reads = context.reads
         self._searches = context.searches
+        self._workers = context.workers
         self._submit = context.commit.submit
         self._ids = context.engine.ids
         self._key_of = context.key_of
@@ -137,6 +141,22 @@ class Pages:
             return render("failures.html", here=UI + "/failures", failures=groups, most=FAILING)
 
         self._reads.look(read, written(request, form))
+
+    def workers(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the workers that are connected, whichever door they came by."""
+        given, now = query_pairs(request.query, _DONE | {"from"}), self._now()
+        start = given.get("from", "")
+        found = [worker for worker in self._workers.connected() if worker.id >= start]
+        show(
+            self._reads,
+            request,
+            form,
+            "workers.html",
+            here=UI + "/workers",
+            said=_said(given),
+            workers=[shown.worker_row(worker, now) for worker in found[:WORKERS]],
+            next=[f"{UI}/workers?from={encoded(worker.id)}" for worker in found[WORKERS : WORKERS + 1]],
+        )
 
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List cron entries."""
@@ -284,6 +304,7 @@ def add_routes(router: Router, context: Context, default: Policy) -> None:
         (UI, pages.overview),
         (UI + "/queues", pages.queues),
         (UI + "/failures", pages.failures),
+        (UI + "/workers", pages.workers),
         (UI + "/crons", pages.crons),
         (UI + "/jobs", pages.jobs),
         (UI + "/jobs/{id}", pages.job),

@@ -17,6 +17,7 @@ PAGES: Final = {
     "/ui/jobs": "Jobs",
     "/ui/queues": "Queues",
     "/ui/failures": "Failures",
+    "/ui/workers": "Workers",
     "/ui/crons": "Cron",
     "/lab": "Lab",
 }
@@ -29,6 +30,8 @@ DONE: Final = {
     "delete": ("The job is deleted.", "{} jobs are deleted."),
     "pause": ("Paused.", ""),
     "resume": ("Resumed.", ""),
+    "quiet": ("It takes nothing more.", ""),
+    "terminate": ("It is told to end with its next heartbeat.", ""),
     "fire": ("The entry has enqueued its job.", ""),
 }
 """What an action says when it is done: of one, of many. An address names it by its key: a link cannot put words into a page."""

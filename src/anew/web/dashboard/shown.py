@@ -7,17 +7,19 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
 from anew.backoff import Policy
+from anew.engine.workers import ConnectedWorker, WorkerState
 from anew.jobs import ErrorRecord, IdText, Job, Move, State
 from anew.jobs.change import shown_decision
 from anew.jobs.terms import policy_of
 from anew.jobs.transitions import sources
 from anew.lab.charts.link import link
 from anew.lab.laws.spans import spans
-from anew.units import format_duration, format_duration_about, format_range
+from anew.units import format_duration, format_duration_about, format_range, format_size
 
 MOST_TEXT: Final = 64 << 10
 """Characters of a payload or a backtrace on a page; the API gives the whole."""
@@ -40,6 +42,8 @@ DOABLE: Final[Mapping[str, frozenset[State]]] = {
     "delete": frozenset(State),
 }
 """What people may do with a job, and in which states."""
+
+_DOORS: Final = {"http": "take stream", "faktory": "Faktory"}
 
 _decision = msgspec.json.Decoder(dict[str, Any])
 
@@ -226,6 +230,30 @@ def history(ended: Mapping[int, tuple[int, int]], now: int) -> list[Day]:
 def _day(day: int, processed: int, failed: int) -> Day:
     date = datetime.date(1970, 1, 1) + datetime.timedelta(days=day)
     return Day(f"{date:%Y-%m-%d}", processed - failed, failed)
+
+
+def worker_row(worker: ConnectedWorker, now: int) -> dict[str, Any]:
+    """Give what the list of workers shows of one."""
+    place = ":".join(str(part) for part in (worker.host, worker.pid) if part is not None)
+    queues = "" if worker.queues is None else ", ".join(worker.queues)
+    return {
+        "id": worker.id,
+        "door": _DOORS[worker.door],
+        "place": place,
+        "about": ", ".join(worker.labels)
+        or (cut(queues) if queues else "all queues" if worker.door == "http" else ""),
+        "state": worker.state.name.lower(),
+        "since": moment(worker.since, now),
+        "connections": worker.connections,
+        "jobs": worker.jobs,
+        "memory": "" if worker.rss_kb is None else format_size(worker.rss_kb << 10),
+        "path": f"/ui/workers/{quote(worker.id, safe='')}",
+        "tell": [
+            word
+            for word, state in (("quiet", WorkerState.QUIET), ("terminate", WorkerState.TERMINATE))
+            if worker.state < state and (word == "quiet" or worker.door == "faktory")
+        ],
+    }
 
 
 def totals(counts: Mapping[str, Mapping[State, int]]) -> dict[str, int]:
