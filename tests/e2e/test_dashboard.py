@@ -107,6 +107,7 @@ def test_a_job_shows_what_happened_to_it_and_why(client: Client, queue: str) -> 
 def test_what_is_not_there_gets_a_page_that_says_so(client: Client) -> None:
     told = text_of(page(client, "/ui/jobs/" + "0" * 25, status=404))
     assert "Not found" in told
+    assert "at most 200 on a page" in text_of(page(client, "/ui/jobs?limit=201", status=400))
     assert 'state: "bogus" is not valid' in text_of(page(client, "/ui/jobs?state=bogus", status=400))
 
 

@@ -19,6 +19,7 @@ from anew.http.query_strings import (
     PAGING,
     Paging,
     Selection,
+    bad_query,
     encoded,
     paging,
     query_pairs,
@@ -37,6 +38,9 @@ UI: Final = "/ui"
 _DONE: Final = frozenset({"done", "n"})
 _LISTED: Final = frozenset({"queue", "type", "state", "jid", "filter"})
 """The filters that the list of jobs has fields for."""
+
+MOST_JOBS: Final = 200
+"""Jobs of one page; 50 unless the address says otherwise."""
 
 QUEUES: Final = 100
 """Queues of one page."""
@@ -176,6 +180,10 @@ class Pages:
         # An empty field of a form is no condition.
         asked = {"order": "desc"} | {name: value for name, value in given.items() if value}
         page, chosen = paging(asked), selection(asked)
+        if page.limit > MOST_JOBS:
+            raise bad_query(
+                f"limit: {page.limit} is not valid; expected at most {MOST_JOBS} on a page", "limit"
+            )
         chosen.check_ids()
         where = chosen.where(self._ids, visible_at=self._now())
 
@@ -243,7 +251,7 @@ class Pages:
             state=str(job.state),
             facts=shown.facts(job, now),
             policy="" if job.policy is None else job.policy.decode("utf-8", "replace"),
-            payload=None if payload is None else shown.payload_text(payload.payload or b"null"),
+            payload=None if payload is None else payload.payload or b"null",
             size=size,
             attempts=[shown.attempt(record, now) for record in self._attempts(job)],
             dropped=self._reads.dropped_errors(key),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anew import __version__
 from anew.jobs import State
 from anew.web.assets import Assets
+from anew.web.dashboard.shown import payload_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -65,6 +66,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["number"] = lambda value: f"{value:,}"
+    made.filters["payload"] = payload_text
     made.filters["word"] = lambda text: text.replace("_", " ")
     made.globals |= {
         "asset": Assets().url,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,9 @@ from anew.units import format_duration, format_duration_about, format_range, for
 
 MOST_TEXT: Final = 64 << 10
 """Characters of a payload or a backtrace on a page; the API gives the whole."""
+
+DEEPEST: Final = 50
+"""Levels of a payload that is indented: each line of a deep one would have that many blanks in front."""
 
 PLANNED: Final = 3
 """Retries ahead that a job's page shows."""
@@ -44,6 +48,9 @@ DOABLE: Final[Mapping[str, frozenset[State]]] = {
 """What people may do with a job, and in which states."""
 
 _DOORS: Final = {"http": "take stream", "faktory": "Faktory"}
+
+_BRACKETS: Final = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*"')
+"""Brackets, and texts whole, since those may have brackets in them."""
 
 _decision = msgspec.json.Decoder(dict[str, Any])
 
@@ -143,11 +150,23 @@ def facts(job: Job, now: int) -> list[tuple[str, str, Moment | None]]:
 
 
 def payload_text(payload: bytes) -> str:
-    """Give a payload as text that people read: JSON indented, cut where it is very long."""
-    if len(payload) <= MOST_TEXT:
+    """Give a payload as text that people read: JSON indented, unless it is nested so deep that little but blanks would be seen."""
+    if len(payload) <= MOST_TEXT and _depth(payload) <= DEEPEST:
         with contextlib.suppress(msgspec.DecodeError):  # what is stored may have been damaged
             payload = msgspec.json.format(payload, indent=2)
     return cut(payload.decode("utf-8", "replace"))
+
+
+def _depth(payload: bytes) -> int:
+    """Count how deep JSON is nested."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(payload):
+        if found[0] in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif found[0] in b"]}":
+            depth -= 1
+    return deepest
 
 
 def cut(text: str) -> str:

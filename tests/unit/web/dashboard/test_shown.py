@@ -9,6 +9,7 @@ from anew.backoff import Policy
 from anew.jobs import ErrorRecord, State
 from anew.web.dashboard.shown import (
     DAYS,
+    DEEPEST,
     MOST_PLANNED,
     MOST_TEXT,
     attempt,
@@ -121,6 +122,15 @@ def test_a_decision_that_cannot_be_read_is_left_out(decision: bytes | None) -> N
 def test_a_payload_is_indented_and_a_damaged_one_shown_as_it_is() -> None:
     assert payload_text(b'{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'
     assert payload_text(b'{"a":\xff') == '{"a":\ufffd'
+
+
+def test_a_payload_that_is_nested_deep_is_not_indented() -> None:
+    """900 levels around 20,000 numbers would be 36 MB of blanks. Brackets in a text are no levels."""
+    deep = b"[" * DEEPEST + b"]" * DEEPEST
+    assert payload_text(deep).startswith("[\n  [\n    [")
+    assert payload_text(b"[" + deep + b"]") == f"[{deep.decode()}]"
+    assert payload_text(b"[" * 5_000 + b"]" * 5_000) == "[" * 5_000 + "]" * 5_000
+    assert payload_text(b'["' + b"[" * 60 + b'\\"["]').startswith('[\n  "[')
 
 
 def test_long_texts_are_cut_and_say_so() -> None:
