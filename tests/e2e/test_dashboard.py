@@ -268,6 +268,22 @@ def test_forms_of_other_sites_are_refused(client: Client, queue: str) -> None:
     assert client.job(job["id"])["status"] == "ready"
 
 
+def test_fwp_91_behind_a_proxy_links_and_redirects_have_its_path(client: Client, queue: str) -> None:
+    """Of a name that could lead elsewhere nothing is believed."""
+    job = client.enqueue(queue, type='href="/lab"')
+    prefix = ("x-script-name", "/ops/queue.1")
+    told = client.get(f"/ui/jobs?queue={queue}&limit=1", headers=[prefix]).body.decode()
+    links = re.findall(r'\b(?:href|src|action)="([^"]*)"', told)
+    assert len(links) > 8
+    assert [link for link in links if not link.startswith(("/ops/queue.1/", "#"))] == []
+    assert "href=&#34;/lab&#34;" in told
+    response = send(client, f"/ui/jobs/{job['id']}/cancel", [prefix])
+    assert response.header("location") == f"/ops/queue.1/ui/jobs/{job['id']}?done=cancel"
+    for bad in ("//evil.example", "https://evil.example", '/a/../b"', "/" + "x" * 101):
+        told = client.get("/ui", headers=[("x-script-name", bad)]).body.decode()
+        assert 'href="/ui/queues"' in told
+
+
 def test_pages_ask_for_the_token_as_a_password(fresh: Callable[..., Client], tmp_path: Any) -> None:
     token = tmp_path / "token"
     token.write_text("open-sesame-1234")

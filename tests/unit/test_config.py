@@ -591,6 +591,20 @@ def test_a_password_of_the_protocol_is_never_shown() -> None:
     assert specs["fwp-password"].show("s3cret") == "***"
 
 
+def test_faktorys_web_binding_opens_the_web_port(tmp_path: Path) -> None:
+    """Port 0 means none there; a flag comes first; the password may be a file."""
+    flags = faktory(tmp_path, a='[web]\nbinding = "localhost:7420"\npassword = "secret"')
+    fwp = load(flags, {}).settings.fwp
+    assert (fwp.web_host, fwp.web_port, fwp.web_password) == ("127.0.0.1", 7420, "secret")
+    fwp = load(flags | {"fwp-web-port": 0, "fwp-web-password": "other"}, {}).settings.fwp
+    assert (fwp.web_port, fwp.web_password) == (0, "other")
+    assert load(faktory(tmp_path, a='[web]\nbinding = ":0"'), {}).settings.fwp.web_port is None
+    with pytest.raises(InvalidConfig, match=r"--fwp-web-host 0\.0\.0\.0: others could reach"):
+        require_safe_bind(load(faktory(tmp_path, a='[web]\nbinding = ":7420"'), {}).settings)
+    with pytest.raises(InvalidConfig, match="'web' is not valid; expected a table"):
+        load(faktory(tmp_path, a="web = 7"), {})
+
+
 def test_fwp_92_production_asks_for_a_password(tmp_path: Path) -> None:
     flags = faktory(tmp_path)
     environ = {"FAKTORY_ENV": "production"}

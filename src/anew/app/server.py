@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,6 @@ from anew.engine.reads import Reads
 from anew.engine.searches import Searches
 from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
-from anew.engine.workers import Workers
 from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
 from anew.fwp.service import FwpService
@@ -67,15 +67,19 @@ from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
 from anew.store.protocol import Store
 from anew.topics.registry import any_subscription
-from anew.web import assets
+from anew.web import assets, faktory
 from anew.web.dashboard import actions
 from anew.web.dashboard import pages as dashboard
+from anew.web.faktory import FaktoryWeb
 from anew.web.lab import routes as lab
 from anew.web.lab.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
 
-_SCHEMES = {"primary": "http", "fwp": "tcp"}
+_SCHEMES = {"primary": "http", "fwp": "tcp", "fwp-web": "http"}
+
+_FLAGS = {"primary": "--", "fwp": "--fwp-", "fwp-web": "--fwp-web-"}
+"""How the settings of each door begin."""
 
 CRON_GROUP = "faktory"
 """The group of the cron entries that Faktory's tables name."""
@@ -167,6 +171,7 @@ class Server:
         helper = HelperProcess()
         lab.add_routes(router, helper)
         assets.add_routes(router)
+        dashboard.add_home(router)
         dashboard.add_routes(router, context, defaults_of(self.settings).policy)
         actions.add_routes(router, context)
         server = NetServer(wire_limits(self.settings), counters)
@@ -178,18 +183,24 @@ class Server:
             ("primary", self.settings.listen.host, self.settings.listen.port, http.connection)
         ]
         if not self.settings.fwp.off:
-            doors.append(("fwp", *self._fwp(server, commit, reads, loop, context.chunks, context.workers)))
+            service, port = self._fwp(server, commit, reads, loop, context.chunks)
+            context.workers.doors.append(service.workers)
+            doors.append(("fwp", self.settings.fwp.host, self.settings.fwp.port, port.connection))
+            if self.settings.fwp.web_port is not None:
+                web = self._faktory_web(context, service)
+                pages = HttpPort(server, web).connection
+                doors.append(("fwp-web", self.settings.fwp.web_host, self.settings.fwp.web_port, pages))
         bound: dict[str, str] = {}
         try:
-            for name, host, port, connection in doors:
-                bound[name] = address_of(*await server.listen(host, port, connection))
+            for name, host, port_number, connection in doors:
+                bound[name] = address_of(*await server.listen(host, port_number, connection))
         except OSError as error:
             server.close()
             commit.close()
             fold_checks.close()
             self._expressions.close()
             reads.close()
-            raise cannot_listen(host, port, error, "--" if name == "primary" else "--fwp-") from error
+            raise cannot_listen(host, port_number, error, _FLAGS[name]) from error
         if ready is not None:
             ready(bound)
         if self.settings.webhooks.deliverers:
@@ -213,9 +224,8 @@ class Server:
         reads: Reads,
         loop: asyncio.AbstractEventLoop,
         chunks: Chunks,
-        joined: Workers,
-    ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
-        """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
+    ) -> tuple[FwpService, FwpPort]:
+        """Put the Faktory Work Protocol together."""
         chosen = self.settings.fwp
         enterprise = "Enterprise" in chosen.description
         service = FwpService(
@@ -241,8 +251,17 @@ class Server:
         self._tables_changed = lambda settings, done: commit.submit(Call(_tables(settings, service), done))
         server.on_tick.append(lambda now: service.reap())
         server.on_drain.append(service.drain)
-        joined.doors.append(service.workers)
-        return chosen.host, chosen.port, port.connection
+        return service, port
+
+    def _faktory_web(self, context: Context, service: FwpService) -> FaktoryWeb:
+        """Put Faktory's web port together: the dashboard, and what Faktory has under paths of its own."""
+        router = Router()
+        dashboard.add_routes(router, context, defaults_of(self.settings).policy)
+        actions.add_routes(router, context)
+        assets.add_routes(router)
+        faktory.add_routes(router, service.read_info, service.health)
+        api = Api(replace(context.settings, token=None), context.counters, router)
+        return FaktoryWeb(api, router, self.settings.fwp.web_password or self.settings.fwp.password or "")
 
     def reload(self) -> None:
         """Read the settings again, and have the cron entries and the limits that they name now, all in one transaction.

@@ -61,7 +61,12 @@ def fill_in(
             f"{source}: {shown(str(folder))} is not valid; expected a directory", field="faktory-dir"
         )
     found = _read(folder)
-    _listen(fwp, origins, found, specs)
+    _listen(fwp, origins, found, specs, "faktory", "")
+    _listen(fwp, origins, found, specs, "web", "web-")
+    if "web.password" in found and origins["server.fwp-web-password"] == "default":
+        source, value = found["web.password"]
+        origins["server.fwp-web-password"] = source
+        fwp["web_password"] = _text(value, source)
     passed_over: list[str] = []
     if "throttles" in found and origins["fwp.throttles"] == "default":
         source, value = found["throttles"]
@@ -134,9 +139,13 @@ def _read(folder: Path) -> Found:
         table = document.get("faktory", {})
         if not isinstance(table, dict):
             raise InvalidConfig(f"{file}: 'faktory' is not valid; expected a table", field="faktory")
-        for key in ("binding", "password"):
-            if key in table:
-                _add(found, f"faktory.{key}", f"{file}: [faktory] {key}", table[key])
+        web = document.get("web", {})
+        if not isinstance(web, dict):
+            raise InvalidConfig(f"{file}: 'web' is not valid; expected a table", field="web")
+        for name, keys in (("faktory", table), ("web", web)):
+            for key in ("binding", "password"):
+                if key in keys:
+                    _add(found, f"{name}.{key}", f"{file}: [{name}] {key}", keys[key])
         if "throttles" in document:
             _add(found, "throttles", f"{file}: [throttles]", document["throttles"])
         if "cron" in document:
@@ -169,11 +178,17 @@ def _document(file: Path) -> dict[str, Any]:
 
 
 def _listen(
-    fwp: dict[str, object], origins: dict[str, str], found: Found, specs: Mapping[str, SettingSpec]
+    fwp: dict[str, object],
+    origins: dict[str, str],
+    found: Found,
+    specs: Mapping[str, SettingSpec],
+    table: str,
+    prefix: str,
 ) -> None:
-    if "faktory.binding" not in found:
+    """Listen where a table's binding says; the port 0 of the web binding means that there is none."""
+    if f"{table}.binding" not in found:
         return
-    source, binding = found["faktory.binding"]
+    source, binding = found[f"{table}.binding"]
     host, colon, port = str(binding).rpartition(":")
     if not isinstance(binding, str) or not colon:
         raise InvalidConfig(
@@ -181,10 +196,12 @@ def _listen(
             field="binding",
             value=binding,
         )
+    if table == "web" and port == "0":
+        return
     for name, text in (("host", host or _ALL), ("port", port)):
-        key = f"server.fwp-{name}"
+        key = f"server.fwp-{prefix}{name}"
         if origins[key] == "default":
-            fwp[name] = specs[key].parse(text, source)
+            fwp[f"{prefix}{name}".replace("-", "_")] = specs[key].parse(text, source)
             origins[key] = source
 
 

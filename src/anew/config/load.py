@@ -162,6 +162,7 @@ def require_safe_bind(settings: Settings) -> None:
 _PROTECTIONS: Final = {
     "host": "a token (ANEW_TOKEN or --token @file)",
     "fwp-host": "a password (FAKTORY_PASSWORD or --fwp-password-file)",
+    "fwp-web-host": "a password (--fwp-web-password, or that of --fwp-password-file)",
 }
 
 
@@ -173,6 +174,8 @@ def unsafe_binds(settings: Settings) -> dict[str, str]:
         open_hosts["host"] = listen.host
     if not fwp.off and not fwp.password:
         open_hosts["fwp-host"] = fwp.host
+    if not fwp.off and fwp.web_port is not None and not (fwp.web_password or fwp.password):
+        open_hosts["fwp-web-host"] = fwp.web_host
     return {name: host for name, host in open_hosts.items() if not ipaddress.ip_address(host).is_loopback}
 
 

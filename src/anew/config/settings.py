@@ -54,6 +54,13 @@ class Fwp:
     host: str = _of("127.0.0.1", "fwp-host", "host",
         "Address to bind for it, an IP literal or localhost; beyond loopback it needs a password or --insecure.")
     port: int = _of(7419, "fwp-port", "integer", "Port of the Faktory Work Protocol; 0 takes a free one.", high=65535)
+    web_host: str = _of("127.0.0.1", "fwp-web-host", "host",
+        "Address to bind for Faktory's web port, an IP literal or localhost.")
+    web_port: int | None = _of(None, "fwp-web-port", "integer",
+        "Port at which the dashboard stands under Faktory's paths (/busy, /retries, /stats, /health), such as 7420; 0 takes a free "
+        "one. Default: none.", high=65535)
+    web_password: str | None = _of(None, "fwp-web-password", "password",
+        "Password that browsers must know there, with any name; @path reads it from a file. Default: that of --fwp-password.")
     password: str | None = _of(None, "fwp-password", "password",
         "Password that workers and producers of the Faktory Work Protocol must know; @path reads it from a file. Prefer "
         "FAKTORY_PASSWORD or a file: other users of the machine can read flags.")

@@ -424,7 +424,22 @@ class FwpService:
     # -- looking and steering
 
     def _info(self, connection: FwpConnection, command: Info) -> None:
-        self._read(connection, partial(self._reads.overview, self._figures))
+        self._read(connection, self.read_info)
+
+    def read_info(self, then: Then) -> None:
+        """Read what INFO says, as JSON, and call back with it or with an AnewError."""
+        self._reads.overview(self._figures, then)
+
+    def health(self) -> bytes:
+        """Give a few figures of this server as JSON, at once."""
+        connections, executed = self.figures()
+        server = {
+            "command_count": executed,
+            "connections": connections,
+            "description": self._description,
+            "faktory_version": VERSION,
+        }
+        return msgspec.json.encode({"now": times.write(self._engine.clock.now()), "server": server})
 
     def _read(self, connection: FwpConnection, ask: Callable[[Then], None]) -> None:
         """Answer with what is read beside the loop."""

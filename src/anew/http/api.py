@@ -242,7 +242,7 @@ class Api:
         told = (
             method in LOOKS or b"origin" in headers or b"sec-fetch-site" in headers
         )  # `judge` has seen that it is ours
-        return told and is_page(path) and hmac.compare_digest(_password(given), self._token)
+        return told and is_page(path) and hmac.compare_digest(password_of(given), self._token)
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
@@ -260,7 +260,7 @@ def _refused(
     return Refusal(status, body, form.content_type, extra, reason)
 
 
-def _password(authorization: bytes) -> bytes:
+def password_of(authorization: bytes) -> bytes:
     """Give the password of HTTP Basic; empty if there is none."""
     scheme, _, given = authorization.partition(b" ")
     if scheme.lower() != b"basic":

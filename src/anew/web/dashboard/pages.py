@@ -31,7 +31,7 @@ from anew.net.seam import Request
 from anew.store.protocol import CronRow, FailureGroup, Page
 from anew.web.dashboard import calendar, shown
 from anew.web.dashboard.rendering import done_words, render
-from anew.web.dashboard.replies import later, paged, show, written
+from anew.web.dashboard.replies import go_on, later, paged, show, written
 
 UI: Final = "/ui"
 
@@ -297,17 +297,21 @@ def _doable_with_all(chosen: Selection) -> list[str]:
     return [name for name, fit in shown.DOABLE.items() if states <= fit]
 
 
+def add_home(router: Router) -> None:
+    """Serve the bare address."""
+    router.add("GET", "/", _home, streams=True)
+
+
 def _home(request: Request, form: Format, params: tuple[str, ...]) -> None:
     """Send a browser that asks for nothing in particular to the overview; others find nothing here, as with Zizq."""
     if b"text/html" not in request.headers.get(b"accept", b""):
         raise NotFound("not found")
-    request.reply(303, b"", None, ((b"location", UI.encode()),))
+    go_on(request, UI)
 
 
 def add_routes(router: Router, context: Context, default: Policy) -> None:
     """Serve the pages, whatever `Accept` says."""
     pages = Pages(context, default)
-    router.add("GET", "/", _home, streams=True)
     for path, handler in (
         (UI, pages.overview),
         (UI + "/queues", pages.queues),

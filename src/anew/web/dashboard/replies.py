@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
@@ -16,6 +17,12 @@ from anew.net.seam import Request
 from anew.web.dashboard.rendering import render
 from anew.web.headers import HTML, PAGE
 
+SCRIPT_NAME: Final = re.compile(rb"(?:/[A-Za-z0-9._~-]{1,100}){1,10}")
+"""A path of a few plain parts: whatever else a header says could lead a page's links to another site."""
+
+_LINK: Final = re.compile(rb'(\b(?:href|src|action|hx-get)=")/')
+"""The beginning of a link, of which a text cannot have one: its quotation marks are escaped."""
+
 _TITLES: Final = {400: "That does not fit", 404: "Not found", 409: "Not possible now", 503: "Not now"}
 
 
@@ -25,7 +32,7 @@ def refuse(request: Request, form: Format, error: AnewError) -> None:
     body = render(
         "refusal.html", here="", title=_TITLES.get(error.status, "Refused"), text=text, status=error.status
     )
-    request.reply(error.status, body, HTML, (*PAGE, *retry_after(error.status)))
+    request.reply(error.status, _placed(request, body), HTML, (*PAGE, *retry_after(error.status)))
 
 
 def paged(handler: Handler) -> Handler:
@@ -48,7 +55,7 @@ def later(request: Request, form: Format, then: Callable[[Any], None]) -> Callab
 
 def written(request: Request, form: Format) -> Callable[[Any], None]:
     """Give what answers with a page that was made elsewhere."""
-    return later(request, form, lambda body: request.reply(200, body, HTML, PAGE))
+    return later(request, form, lambda body: request.reply(200, _placed(request, body), HTML, PAGE))
 
 
 def show(reads: Reads, request: Request, form: Format, template: str, **shown: Any) -> None:
@@ -60,4 +67,21 @@ def go_to(request: Request, path: str, done: str, number: int | None = None) -> 
     """Send the browser on, to a page that says what was done."""
     said = {"done": done} | ({} if number is None else {"n": number})
     joint = "&" if "?" in path else "?"
-    request.reply(303, b"", None, ((b"location", f"{path}{joint}{urlencode(said)}".encode()),))
+    go_on(request, f"{path}{joint}{urlencode(said)}")
+
+
+def go_on(request: Request, path: str) -> None:
+    """Send the browser on to a page."""
+    request.reply(303, b"", None, ((b"location", _prefix(request) + path.encode()),))
+
+
+def _placed(request: Request, body: bytes) -> bytes:
+    """Have a page's links lead to where a proxy has put this server."""
+    prefix = _prefix(request)
+    return _LINK.sub(rb"\1" + prefix + b"/", body) if prefix else body
+
+
+def _prefix(request: Request) -> bytes:
+    """Give the path under which a proxy serves this server, as it says in ``X-Script-Name``; empty if it is served at the root."""
+    given = request.headers.get(b"x-script-name", b"")
+    return given if SCRIPT_NAME.fullmatch(given) else b""
