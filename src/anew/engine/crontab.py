@@ -170,20 +170,22 @@ def show_cron(group: str, name: str) -> Callable[[Batch], CronRow]:
     return lambda batch: _find(batch, group, name)
 
 
-def list_crons(
-    group: str | None = None, after: tuple[str, str] = ("", ""), limit: int = LISTED
-) -> Callable[[Batch], list[CronRow]]:
-    """List entries of a group, or of all (None), in order of group and name.
+def list_crons(after: tuple[str, str] = ("", ""), limit: int = LISTED) -> Callable[[Batch], list[CronRow]]:
+    """List entries of all groups without their jobs, in order of group and name.
 
     Args:
-        group: Its name.
         after: Group and name of the entry behind which to begin.
         limit: The most to give.
 
     Returns:
         A verb that gives them.
     """
-    return lambda batch: batch.store.crons(group, after, limit)
+    return lambda batch: batch.store.all_crons(after, limit)
+
+
+def has_entries(group: str) -> Callable[[Batch], bool]:
+    """Give a verb that reports whether a group has any entry."""
+    return lambda batch: batch.store.cron_extent(group)[0] > 0
 
 
 # -- groups
@@ -255,7 +257,7 @@ def pause_group(group: str, paused: bool) -> Callable[[Batch], GroupRows]:
     def verb(batch: Batch) -> GroupRows:
         standing = set_paused(_find_group(batch, group), paused, batch.now)
         batch.store.write_cron_group(group, standing)
-        return GroupRows(standing, batch.store.crons(group, (group, ""), LISTED))
+        return GroupRows(standing, batch.store.crons(group, "", LISTED))
 
     return verb
 
@@ -287,7 +289,7 @@ def show_group(group: str) -> Callable[[Batch], GroupRows]:
     Returns:
         A verb that gives it; it raises NotFound if there is none.
     """
-    return lambda batch: GroupRows(_find_group(batch, group), batch.store.crons(group, (group, ""), LISTED))
+    return lambda batch: GroupRows(_find_group(batch, group), batch.store.crons(group, "", LISTED))
 
 
 def list_groups(batch: Batch) -> list[str]:
@@ -354,9 +356,9 @@ def _differs(row: CronRow, stored: CronRow | None) -> bool:
 
 
 def _all_of(batch: Batch, group: str) -> list[CronRow]:
-    rows = found = batch.store.crons(group, (group, ""), LISTED)
+    rows = found = batch.store.crons(group, "", LISTED)
     while len(found) == LISTED:
-        found = batch.store.crons(group, (group, found[-1].name), LISTED)
+        found = batch.store.crons(group, found[-1].name, LISTED)
         rows = rows + found
     return rows
 

@@ -792,13 +792,19 @@ class Store(Protocol):
         """
 
     def due_crons(self, now: int, limit: int) -> list[CronRow]:
-        """List cron entries whose next slot has come, the one that waits longest first; no others are looked at."""
+        """List cron entries whose next slot has come, the one that waits longest first; no others are looked at.
+
+        Gives fewer where their jobs are long.
+        """
 
     def next_slot(self) -> int | None:
         """Give the earliest slot that a cron entry waits for, epoch ms."""
 
-    def crons(self, group: str | None, after: tuple[str, str], limit: int) -> list[CronRow]:
-        """List cron entries of a group, or of all (None), by group and name; `after`: from behind these."""
+    def crons(self, group: str, after: str, limit: int) -> list[CronRow]:
+        """List cron entries of a group by name, from behind one on."""
+
+    def all_crons(self, after: tuple[str, str], limit: int) -> list[CronRow]:
+        """List cron entries of all groups by group and name, without their jobs, from behind one on."""
 
     def cron(self, group: str, name: str) -> CronRow | None:
         """Read one cron entry."""

@@ -11,7 +11,7 @@ import msgspec
 from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
 from anew.engine.batch import Batch
 from anew.engine.breakers import all_breakers, close_breaker
-from anew.engine.crontab import NewCron, list_crons, replace_group
+from anew.engine.crontab import NewCron, has_entries, replace_group
 from anew.engine.groups import NO_BATCH, commit_batch, new_batch
 from anew.engine.hooks import Entry
 from anew.engine.throttles import limit_queue
@@ -123,7 +123,7 @@ class EmbeddedBackend:
         return self.call(replace_group(group, entries, takes_over=takes_over)).removed
 
     def has_crons(self, group: str) -> bool:
-        return bool(self.call(list_crons(group, (group, ""), 1), durable=False))
+        return bool(self.call(has_entries(group), durable=False))
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         given = {Callback.SUCCESS: on_success, Callback.COMPLETE: on_complete}

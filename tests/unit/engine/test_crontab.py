@@ -70,7 +70,7 @@ def put(rig: Rig, *entries: NewCron, group: str = "conf") -> Any:
 
 
 def rows(rig: Rig, group: str | None = None) -> list[CronRow]:
-    found: list[CronRow] = rig.do(call(list_crons(group)))
+    found: list[CronRow] = rig.do(call(list_crons())) if group is None else rig.store.crons(group, "", 1_000)
     return found
 
 

@@ -270,7 +270,7 @@ BY_KEY = [
     "rewrite_payload", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
     "drop_leftover",
     "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
-    "drop_slots", "crons", "group_crons",
+    "drop_slots", "all_crons", "group_crons",
     "read_cron", "drop_cron", "drop_group_crons", "cron_extent", "cron_groups",
     "read_cron_group", "drop_cron_group", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",

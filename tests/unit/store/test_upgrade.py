@@ -277,5 +277,5 @@ def test_groups_of_cron_entries_have_a_row_and_those_that_were_paused_still_are(
     found = {name: store.cron_group(name) for name in store.cron_groups(9)}
     paused = CronGroup(paused=True)
     assert found == {"paused": paused, "paused and empty": paused, "runs": CronGroup()}
-    assert [row.group_paused for row in store.crons(None, ("", ""), 9)] == [True, False, False]
+    assert [row.group_paused for row in store.all_crons(("", ""), 9)] == [True, False, False]
     store.close()

@@ -12,6 +12,9 @@ from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.store.protocol import CronRow
 from anew.store.sqlite.sql import in_widths, sql
 
+DUE_BYTES = 8 << 20
+"""Bytes of the jobs of due entries, but for the last of them: what is left is due in the next batch."""
+
 _FIELDS = CronEntry.__struct_fields__
 _GROUP_FIELDS = CronGroup.__struct_fields__
 
@@ -27,19 +30,28 @@ class Crontab:
         self._execute = execute
 
     def due_crons(self, now: int, limit: int) -> list[CronRow]:
-        """List entries whose next slot has come, the one that waits longest first."""
-        return self._rows("due_crons", (now, limit))
+        """List entries whose next slot has come, the one that waits longest first, until their jobs have `DUE_BYTES`."""
+        found: list[CronRow] = []
+        size = 0
+        for values in self._execute(sql("due_crons"), (now, limit)):
+            found.append(_row_of(values))
+            size += len(found[-1].job)
+            if size >= DUE_BYTES:
+                break
+        return found
 
     def next_slot(self) -> int | None:
         """Tell the earliest slot that an entry waits for."""
         rows = self._execute(sql("next_slot")).fetchall()
         return rows[0][0] if rows else None
 
-    def crons(self, group: str | None, after: tuple[str, str], limit: int) -> list[CronRow]:
-        """List entries of a group, or of all, from behind one of them on."""
-        if group is None:
-            return self._rows("crons", (*after, limit))
-        return self._rows("group_crons", (group, after[1] if after[0] == group else "", limit))
+    def crons(self, group: str, after: str, limit: int) -> list[CronRow]:
+        """List entries of a group, from behind a name on."""
+        return self._rows("group_crons", (group, after, limit))
+
+    def all_crons(self, after: tuple[str, str], limit: int) -> list[CronRow]:
+        """List entries of all groups without their jobs, from behind one of them on."""
+        return self._rows("all_crons", (*after, limit))
 
     def cron(self, group: str, name: str) -> CronRow | None:
         """Read one entry."""

@@ -583,9 +583,9 @@ WHERE next_at <= ? ORDER BY next_at LIMIT ?;
 -- The earliest slot that an entry waits for.
 SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
 
--- name: crons
--- Entries of all groups behind one of them, in order.
-SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron
+-- name: all_crons
+-- Entries of all groups behind one of them, in order, without their jobs: together those may have gigabytes.
+SELECT group_name, name, @cron, x'', @group_paused, @group_timezone FROM cron
 WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
 
 -- name: group_crons

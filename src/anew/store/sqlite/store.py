@@ -161,7 +161,7 @@ class SqliteStore:
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
         self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
-        self.cron, self.write_crons = crontab.cron, crontab.write_crons
+        self.all_crons, self.cron, self.write_crons = crontab.all_crons, crontab.cron, crontab.write_crons
         self.drop_crons, self.cron_extent = crontab.drop_crons, crontab.cron_extent
         self.cron_groups, self.cron_group = crontab.cron_groups, crontab.cron_group
         self.write_cron_group, self.drop_cron_group = crontab.write_cron_group, crontab.drop_cron_group
