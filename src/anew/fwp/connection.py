@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from anew.errors import MalformedRequest
 from anew.fwp import replies
-from anew.fwp.bounded_log import SHOWN, BoundedLog
 from anew.fwp.commands import Command, End, Hello, parse, parse_hello
 from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
+from anew.net.bounded_log import SHOWN, BoundedLog
 from anew.net.listener import NetServer
 from anew.net.peer import Pace, Unsent, Waiting
 from anew.net.seam import Kind, long_answer
@@ -82,8 +82,8 @@ class FwpPort:
         self.enterprise = enterprise
         self.max_line = max_line
         self.executed = self.identified = 0
-        self._passwords = BoundedLog("a client has brought a wrong password, or none", server.now_ms)
-        self.unread = BoundedLog("a PUSH was refused: it cannot be read", server.now_ms)
+        self._passwords = BoundedLog(log, "a client has brought a wrong password, or none", server.now_ms)
+        self.unread = BoundedLog(log, "a PUSH was refused: it cannot be read", server.now_ms)
         self.start: Callable[[FwpConnection], None] = FwpConnection.execute
 
     def connection(self) -> FwpConnection:

@@ -7,6 +7,7 @@ the one argument.
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import time
 from collections import deque
@@ -27,7 +28,6 @@ from anew.engine.verbs import delete_chunk, pause, unlist
 from anew.engine.workers import WorkerState
 from anew.errors import AnewError, InvalidInput, NotFound, Overloaded
 from anew.fwp import long_lines, replies, times
-from anew.fwp.bounded_log import SHOWN, BoundedLog
 from anew.fwp.commands import (
     Ack,
     Beat,
@@ -69,10 +69,13 @@ from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
+from anew.net.bounded_log import SHOWN, BoundedLog
 from anew.net.chunks import Chunks, Work
 from anew.store.protocol import Filter, Page
 
 T = TypeVar("T")
+
+log = logging.getLogger("anew.fwp")
 
 FETCH_S: Final = 2.0
 """How long a FETCH waits for a job. Source: Faktory 1.10."""
@@ -142,7 +145,7 @@ class FwpService:
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown, time.perf_counter)
         self.workers = Workers(engine.clock)
         self._waits = _Waits(loop)
-        self._refusals = BoundedLog("a pushed job was refused", engine.clock.monotonic)
+        self._refusals = BoundedLog(log, "a pushed job was refused", engine.clock.monotonic)
         self._started_ms = engine.clock.monotonic()
         self.figures: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._verbs: dict[type[Any], Callable[[FwpConnection, Any], None]] = {

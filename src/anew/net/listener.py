@@ -15,11 +15,14 @@ import resource
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Protocol
+from typing import Protocol, cast
 
 from anew.clock import Clock, SystemClock
 from anew.net.admission import Gate
+from anew.net.bounded_log import BoundedLog
+from anew.net.certificate import Certificate
 from anew.net.seam import WireCounters, WireLimits
+from anew.net.tls_connection import Handshakes, TlsConnection
 
 log = logging.getLogger("anew.net")
 
@@ -82,13 +85,11 @@ class Wire(Protocol):
 
 
 class NewWire(Wire, Protocol):
-    """A connection that has just been accepted, and calls `NetServer.admit` from its `connection_made`.
+    """A connection that has just been accepted, and calls `NetServer.admit` from its `connection_made`."""
 
-    Attributes:
-        refusal: What its peer gets after `turn_away`, for the log.
-    """
-
-    refusal: ClassVar[str]
+    @property
+    def refusal(self) -> str:
+        """What its peer gets after `turn_away`, for the log."""
 
     def turn_away(self) -> None:
         """Say that there are too many connections, and close."""
@@ -106,6 +107,7 @@ class NetServer:
         limits: As given.
         counters: As given.
         gate: Through which the requests of all protocols go.
+        handshakes: Through which those of TLS go.
         draining: True once `drain` or `close` was called.
         on_drain: Called once each when draining begins, so that applications can end their streams with their own last words.
             Streams that are open after that are ended by the server.
@@ -136,6 +138,8 @@ class NetServer:
         monotonic = self._clock.monotonic
         self.now_ms: Callable[[], int] = monotonic if monotonic() else lambda: monotonic() + 1
         self.gate = Gate(self.now_ms)
+        self.handshakes = Handshakes(self.now_ms)
+        self._failed_handshakes = BoundedLog(log, "a TLS handshake has failed", self.now_ms)
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
         self._idle: deque[Wire] = deque()  # who was idle at `_idle_listed_ms`, whom to dismiss first in front
@@ -146,7 +150,14 @@ class NetServer:
         self._all_gone: asyncio.Event | None = None
 
     async def listen(
-        self, host: str, port: int, protocol: Callable[[], asyncio.Protocol], *, backlog: int = 1024
+        self,
+        host: str,
+        port: int,
+        protocol: Callable[[], asyncio.Protocol],
+        *,
+        backlog: int = 1024,
+        tls: Certificate | None = None,
+        handshake_ms: int | None = None,
     ) -> tuple[str, int]:
         """Listen on one more address and serve who connects.
 
@@ -155,6 +166,8 @@ class NetServer:
             port: 0 for any free one.
             protocol: Makes the protocol of each connection, a `NewWire`.
             backlog: Connections that the kernel may keep for us.
+            tls: The certificate that is shown there; None: nothing is encrypted. It is one or the other, never both.
+            handshake_ms: How long a handshake may take; None is the time for a head.
 
         Returns:
             The address that is listened on.
@@ -163,6 +176,8 @@ class NetServer:
             OSError: The address cannot be bound.
         """
         loop = asyncio.get_running_loop()
+        if tls is not None:
+            protocol = self._secured(protocol, tls, handshake_ms or self.limits.header_timeout_ms)
         listener = await loop.create_server(protocol, host, port, backlog=backlog)
         bound = listener.sockets[0].getsockname()
         for sock in listener.sockets:
@@ -213,6 +228,11 @@ class NetServer:
 
     def admit(self, wire: NewWire) -> None:
         """Count a new connection; where the limit is reached, an idle one is closed, or else the new one."""
+        if wire in self._connections:  # it was counted while its handshake was under way
+            return
+        if wire in self._turned_away:
+            wire.turn_away()
+            return
         if not self.draining and (len(self._connections) < self.max_connections or self._make_room()):
             self._connections.add(wire)
             self.counters.connections += 1
@@ -235,8 +255,21 @@ class NetServer:
 
     def replace(self, wire: Wire, successor: Wire) -> None:
         """Take note that a connection goes on with another protocol."""
-        self._connections.discard(wire)
-        self._connections.add(successor)
+        for among in (self._connections, self._turned_away):
+            if wire in among:
+                among.discard(wire)
+                among.add(successor)
+
+    def refuse_handshake(self, reason: str, why: str, peer: tuple[object, ...] | None) -> None:
+        """Count a TLS handshake that has failed, and log it unless one was logged just before.
+
+        Args:
+            reason: Short fixed word under which it is counted.
+            why: What went wrong.
+            peer: Where it came from.
+        """
+        self.counters.refuse(reason)
+        self._failed_handshakes.warn(peer=str(peer[0]) if peer else "unknown", reason=why)
 
     def left(self, wire: Wire) -> None:
         """Forget a connection that is lost."""
@@ -248,6 +281,12 @@ class NetServer:
             self._all_gone.set()
 
     # ---- inside
+
+    def _secured(
+        self, protocol: Callable[[], asyncio.Protocol], certificate: Certificate, handshake_ms: int
+    ) -> Callable[[], asyncio.Protocol]:
+        """Give what makes a connection's protocol with TLS below it."""
+        return lambda: TlsConnection(self, cast("NewWire", protocol()), certificate, handshake_ms)
 
     def _sweep_some(self, wires: list[Wire]) -> None:
         now_ms = self.now_ms()

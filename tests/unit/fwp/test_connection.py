@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from anew.fwp.bounded_log import EVERY_MS
 from anew.fwp.connection import FwpPort
+from anew.net.bounded_log import EVERY_MS
 from anew.net.seam import Kind, WireCounters
 
 

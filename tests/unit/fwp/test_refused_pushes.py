@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anew.fwp.bounded_log import EVERY_MS
+from anew.net.bounded_log import EVERY_MS
 
 from .desk import Desk
 

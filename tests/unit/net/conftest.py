@@ -6,9 +6,14 @@ from typing import cast
 
 import pytest
 
-from .loopback import loops
+from .loopback import doors, loops
 
 
 @pytest.fixture(params=list(loops))
 def loop(request: pytest.FixtureRequest) -> str:
+    return cast(str, request.param)
+
+
+@pytest.fixture(params=list(doors))
+def door(request: pytest.FixtureRequest) -> str:
     return cast(str, request.param)

@@ -7,20 +7,46 @@ import contextlib
 import functools
 import inspect
 import socket
+import ssl
 import struct
+import tempfile
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import uvloop
 
 from anew.clock import Clock, SystemClock
+from anew.net.certificate import HTTP_ALPN, Certificate, TlsFiles
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import Kind, Refusal, Request, Stream, WireLimits
 
 loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+doors = (*loops, *(f"{name} with TLS" for name in loops))
+"""What a server's tests run on: both kinds of loop, without and with TLS."""
+
+CERTIFICATES = Path(__file__).parents[2] / "e2e" / "certificates"
+
+
+@functools.cache
+def certificate() -> Certificate:
+    """The server's certificate of the tests; its key is readable by all as it comes out of git."""
+    folder = Path(tempfile.mkdtemp())
+    for name in ("server.pem", "server.key"):
+        (folder / name).write_bytes((CERTIFICATES / name).read_bytes())
+        (folder / name).chmod(0o600)
+    return Certificate(TlsFiles(cert=folder / "server.pem", key=folder / "server.key"), HTTP_ALPN)
+
+
+@functools.cache
+def trusting() -> ssl.SSLContext:
+    """A client that trusts it."""
+    return ssl.create_default_context(cafile=CERTIFICATES / "root.pem")
+
 
 limit_s = 5
 """How long anything may take before a test is lost."""
@@ -208,11 +234,12 @@ class Site:
     app: App = field(default_factory=App)
     clients: list[Client] = field(default_factory=list)
     clock: Clock = field(default_factory=SystemClock)
+    tls: Certificate | None = None
 
     async def __aenter__(self) -> Site:
         self.server = NetServer(self.limits, clock=self.clock)
         self.http = HttpPort(self.server, self.app)
-        self.host, self.port = await self.server.listen("127.0.0.1", 0, self.http.connection)
+        self.host, self.port = await self.server.listen("127.0.0.1", 0, self.http.connection, tls=self.tls)
         return self
 
     async def __aexit__(
@@ -226,7 +253,8 @@ class Site:
         await self.emptied()  # lost connections are reported by the loop's next turns
 
     async def connect(self) -> Client:
-        return self.joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20))
+        secure = self.tls and trusting()
+        return self.joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20, ssl=secure))
 
     async def connect_small(self) -> Client:
         """Connect with small buffers in the kernel, and read nothing but what the test asks for."""
@@ -234,7 +262,11 @@ class Site:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, (self.host, self.port))
-        client = self.joined(*await asyncio.open_connection(sock=sock, limit=1 << 20))
+        name = self.host if self.tls else None
+        secure = self.tls and trusting()
+        client = self.joined(
+            *await asyncio.open_connection(sock=sock, limit=1 << 20, ssl=secure, server_hostname=name)
+        )
         client.pause()
         return client
 
@@ -256,12 +288,14 @@ class Site:
 def on_site(
     limits: WireLimits | None = None,
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Have an asynchronous test run on both kinds of loop, with a server of its own for its first argument."""
+    """Have an asynchronous test run on both kinds of loop, without and with TLS, its first argument a server."""
 
     def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-        def on_loop(loop: str, **given: Any) -> None:
+        def on_loop(door: str, **given: Any) -> None:
+            loop, _, secure = door.partition(" with ")
+
             async def on_server() -> None:
-                async with Site(limits or WireLimits()) as site:
+                async with Site(limits or WireLimits(), tls=certificate() if secure else None) as site:
                     await test(site, **given)
 
             run(on_server, loop)
@@ -269,9 +303,9 @@ def on_site(
         others = list(inspect.signature(test).parameters.values())[1:]
         named = functools.update_wrapper(on_loop, test)
         # What pytest is to give: a loop, and whatever else the test asks for.
-        loop = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY)
+        door = inspect.Parameter("door", inspect.Parameter.KEYWORD_ONLY)
         keywords = [other.replace(kind=inspect.Parameter.KEYWORD_ONLY) for other in others]
-        named.__signature__ = inspect.Signature([loop, *keywords])  # type: ignore[attr-defined]
+        named.__signature__ = inspect.Signature([door, *keywords])  # type: ignore[attr-defined]
         return named
 
     return decorate
