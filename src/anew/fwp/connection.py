@@ -20,7 +20,7 @@ from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
 from anew.net.bounded_log import SHOWN, BoundedLog
 from anew.net.listener import NetServer
-from anew.net.peer import Pace, Unsent, Waiting
+from anew.net.peer import Pace, Unsent, Waiting, sent
 from anew.net.seam import Kind, long_answer
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class FwpConnection(asyncio.Protocol):
                 self.abort()
             return
         waiting = self._count_unsent()
-        taken = self._written - waiting if waiting else None
+        taken = sent(self._transport, self._written) - waiting if waiting and self._transport else None
         if self._unsent_for.stands_for(now_ms, taken) >= limits.stall_timeout_ms:
             self._port.server.counters.refuse("stalled_reader")
             self.abort()

@@ -41,6 +41,17 @@ def unsent(transport: asyncio.Transport) -> int:
     return _asked(transport, TIOCOUTQ) or 0
 
 
+def sent(transport: asyncio.Transport, written: int) -> int:
+    """Count the bytes that a transport has been given to send, as those are counted that wait: with what TLS has added.
+
+    Args:
+        transport: The connection's transport.
+        written: The bytes that were written to it.
+    """
+    overhead: int = transport.get_extra_info("tls_overhead", 0)
+    return written + overhead
+
+
 def is_quiet(transport: asyncio.Transport) -> bool:
     """Say for sure that all was handed to the kernel, and that nothing the peer has sent is unread.
 

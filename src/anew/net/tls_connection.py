@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _HANDSHAKE = 22
 """The first byte of whoever speaks TLS (RFC 8446, 5.1); a letter is somebody who does not."""
 
+_HUNG_UP = "it has hung up"
+
 _RECORD = 16 << 10
 """Plain bytes that one record holds at most, and one read gives."""
 
@@ -53,6 +55,10 @@ class Handshakes:
         if not self._queue:
             asyncio.get_running_loop().call_soon(self._work)
         self._queue[connection] = None
+
+    def is_waiting(self, connection: TlsConnection) -> bool:
+        """Say whether it has yet to go on."""
+        return connection in self._queue
 
     def forget(self, connection: TlsConnection) -> None:
         """Let it wait no more."""
@@ -97,6 +103,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._server = server
         self._wire = cast("asyncio.Protocol", wire)
         self._raw: asyncio.Transport
+        self._peer: tuple[object, ...] | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = certificate.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._stage = _Stage.SHAKING
@@ -105,6 +112,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._came = 0  # bytes before the handshake was complete
         self._plain = self._encrypted = 0  # bytes that were sent
         self._ended = False  # the peer sends no more, and the protocol above knows
+        self._paused = False  # it does not read
         self._end_waits = False  # it does not know yet, because it does not read
         self._sealed = False  # we have said that we send no more
 
@@ -113,6 +121,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the peer, who begins."""
         self._raw = cast("asyncio.Transport", transport)
+        self._peer = transport.get_extra_info("peername")
         self._server.admit(self)
 
     def data_received(self, data: bytes) -> None:
@@ -133,10 +142,15 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The peer has closed its half, which it need not announce: every protocol above knows where its messages end."""
-        if self._stage is not _Stage.OPEN:
-            return False
-        self._end()
-        return True
+        if self._stage is _Stage.OPEN:
+            self._end()
+            return True
+        self._ended = True
+        if self._stage is _Stage.SHAKING and self._came:
+            if self._server.handshakes.is_waiting(self):
+                return True  # its last word may be why it does not want us
+            self._refuse("tls_handshake", _HUNG_UP)
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass it on, or forget a handshake that has not come to its end."""
@@ -144,6 +158,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         if self._stage is _Stage.OPEN:
             self._wire.connection_lost(exc)
         else:
+            if exc is not None and self._stage is _Stage.SHAKING and self._came:
+                self._server.refuse_handshake("tls_handshake", _HUNG_UP, self._peer)
             self._server.left(self)
 
     def pause_writing(self) -> None:
@@ -198,6 +214,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self._ssl.do_handshake()
         except ssl.SSLWantReadError:
             self._flush()
+            if self._ended:
+                self._refuse("tls_handshake", _HUNG_UP)
             return
         except ssl.SSLError as error:
             self._refuse("tls_handshake", _said(error))
@@ -207,13 +225,18 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._server.replace(self, cast("NewWire", self._wire))
         self._wire.connection_made(self)
         self._read()  # its first request may have come with the end of the handshake
+        if self._ended:
+            self._ended = False
+            self._end()
 
     def _refuse(self, reason: str, why: str) -> None:
         self._stage = _Stage.REFUSED
         self._ends_ms = self._server.now_ms() + linger_ms
-        self._server.refuse_handshake(reason, why, self._raw.get_extra_info("peername"))
+        self._server.refuse_handshake(reason, why, self._peer)
         self._flush()  # the alert
-        if self._raw.can_write_eof():
+        if self._ended or not self._raw.can_write_eof():
+            self._raw.close()
+        else:
             self._raw.write_eof()
 
     # ---- bytes in
@@ -248,7 +271,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """Tell the protocol above, once, that nothing more comes; not before it has read what came until then."""
         if self._ended or self._raw.is_closing():
             return
-        if not self._raw.is_reading():
+        if self._paused:
             self._end_waits = True
             return
         self._ended = True
@@ -316,16 +339,18 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self._raw.is_closing()
 
     def pause_reading(self) -> None:
+        self._paused = True
         self._raw.pause_reading()
 
     def resume_reading(self) -> None:
+        self._paused = False
         self._raw.resume_reading()
         if self._end_waits:
             self._end_waits = False
             asyncio.get_running_loop().call_soon(self._end)
 
     def is_reading(self) -> bool:
-        return self._raw.is_reading()
+        return not (self._paused or self._raw.is_closing())
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._wire = cast("asyncio.Protocol", protocol)

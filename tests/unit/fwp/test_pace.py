@@ -25,6 +25,9 @@ class Transport:
     def set_write_buffer_limits(self, high: int) -> None:
         pass
 
+    def get_extra_info(self, name: str, default: int) -> int:
+        return default
+
     def get_write_buffer_size(self) -> int:
         return sum(map(len, self.written))
 

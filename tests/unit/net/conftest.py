@@ -1,4 +1,4 @@
-"""Both kinds of loop, for the tests on real sockets."""
+"""Both kinds of loop, without and with TLS, for the tests on real sockets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ from typing import cast
 
 import pytest
 
-from .loopback import doors, loops
+from .loopback import doors
 
 
-@pytest.fixture(params=list(loops))
+@pytest.fixture(params=doors)
 def loop(request: pytest.FixtureRequest) -> str:
-    return cast(str, request.param)
-
-
-@pytest.fixture(params=list(doors))
-def door(request: pytest.FixtureRequest) -> str:
     return cast(str, request.param)

@@ -11,6 +11,7 @@ import ssl
 import struct
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from anew.net.certificate import HTTP_ALPN, Certificate, TlsFiles
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import Kind, Refusal, Request, Stream, WireLimits
+from anew.net.tls_connection import TlsConnection
 
 loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -48,14 +50,19 @@ def trusting() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=CERTIFICATES / "root.pem")
 
 
+secure = ContextVar("secure", default=False)
+"""Whether a `Site` speaks TLS."""
+
 limit_s = 5
 """How long anything may take before a test is lost."""
 
 
-def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str) -> None:
-    """Run one asynchronous test on one kind of loop."""
+def run(test: Callable[[], Coroutine[Any, Any, None]], door: str) -> None:
+    """Run one asynchronous test on one of the `doors`."""
+    loop, _, tls = door.partition(" with ")
 
     async def limited() -> None:
+        secure.set(bool(tls))
         async with asyncio.timeout(limit_s * 2):
             await test()
 
@@ -226,6 +233,68 @@ class Client:
         return await self.reply()
 
 
+class SecureClient(Client):
+    """The same over TLS, by hand: the loops' own can neither close one half nor leave unread what has come.
+
+    Attributes:
+        ended: The server has said by the means of TLS that nothing more comes.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(asyncio.StreamReader(limit=1 << 20), writer)
+        self._socket = reader
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.ssl = trusting().wrap_bio(self._incoming, self._outgoing, server_hostname="127.0.0.1")
+        self.ended = False
+        self._reads: asyncio.Task[None] | None = None
+
+    async def shake_hands(self) -> None:
+        """Do the handshake, and decrypt from then on."""
+        while True:
+            try:
+                self.ssl.do_handshake()
+            except ssl.SSLWantReadError:
+                self._flush()
+                async with asyncio.timeout(limit_s):
+                    data = await self._socket.read(1 << 16)
+                if not data:
+                    raise ConnectionResetError("the server has hung up") from None
+                self._incoming.write(data)
+            else:
+                break
+        self._flush()
+        self._reads = asyncio.create_task(self._read())
+
+    def send(self, data: bytes) -> None:
+        self.ssl.write(data)
+        self._flush()
+
+    def half_close(self) -> None:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self.ssl.unwrap()
+        self._flush()
+        self.writer.write_eof()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self.writer.write(self._outgoing.read())
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._socket.read(1 << 16):
+                self._incoming.write(data)
+                with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                    while piece := self.ssl.read(1 << 14):
+                        self.reader.feed_data(piece)
+                    self.ended = True
+                while len(self.reader._buffer) > 1 << 25:  # type: ignore[attr-defined]
+                    await asyncio.sleep(0)
+        except OSError as error:
+            self.reader.set_exception(error)
+        else:
+            self.reader.feed_eof()
+
+
 @dataclass
 class Site:
     """A running server: ``async with Site() as site``."""
@@ -234,7 +303,7 @@ class Site:
     app: App = field(default_factory=App)
     clients: list[Client] = field(default_factory=list)
     clock: Clock = field(default_factory=SystemClock)
-    tls: Certificate | None = None
+    tls: Certificate | None = field(default_factory=lambda: certificate() if secure.get() else None)
 
     async def __aenter__(self) -> Site:
         self.server = NetServer(self.limits, clock=self.clock)
@@ -253,8 +322,7 @@ class Site:
         await self.emptied()  # lost connections are reported by the loop's next turns
 
     async def connect(self) -> Client:
-        secure = self.tls and trusting()
-        return self.joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20, ssl=secure))
+        return await self._joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20))
 
     async def connect_small(self) -> Client:
         """Connect with small buffers in the kernel, and read nothing but what the test asks for."""
@@ -262,19 +330,31 @@ class Site:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, (self.host, self.port))
-        name = self.host if self.tls else None
-        secure = self.tls and trusting()
-        client = self.joined(
-            *await asyncio.open_connection(sock=sock, limit=1 << 20, ssl=secure, server_hostname=name)
-        )
+        client = await self._joined(*await asyncio.open_connection(sock=sock, limit=1 << 20))
         client.pause()
         return client
 
     def joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
-        """Take a connection among those that are closed at the end."""
+        """Take a connection without TLS among those that are closed at the end."""
         client = Client(reader, writer)
         self.clients.append(client)
         return client
+
+    async def _joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+        if self.tls is None:
+            return self.joined(reader, writer)
+        client = SecureClient(reader, writer)
+        self.clients.append(client)
+        await client.shake_hands()
+        # In TLS 1.3 the client comes to the end first.
+        await until(lambda: not self.is_shaking(client))
+        return client
+
+    def is_shaking(self, client: Client) -> bool:
+        """Whether the server waits for the end of a connection's handshake."""
+        here = client.writer.get_extra_info("sockname")
+        shaking = [wire for wire in self.server._connections if isinstance(wire, TlsConnection)]
+        return any(wire.get_extra_info("peername") == here for wire in shaking)
 
     async def emptied(self, connections: int = 0) -> None:
         """Wait until no more connections than these are open."""
@@ -291,11 +371,9 @@ def on_site(
     """Have an asynchronous test run on both kinds of loop, without and with TLS, its first argument a server."""
 
     def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-        def on_loop(door: str, **given: Any) -> None:
-            loop, _, secure = door.partition(" with ")
-
+        def on_loop(loop: str, **given: Any) -> None:
             async def on_server() -> None:
-                async with Site(limits or WireLimits(), tls=certificate() if secure else None) as site:
+                async with Site(limits or WireLimits()) as site:
                     await test(site, **given)
 
             run(on_server, loop)
@@ -303,9 +381,9 @@ def on_site(
         others = list(inspect.signature(test).parameters.values())[1:]
         named = functools.update_wrapper(on_loop, test)
         # What pytest is to give: a loop, and whatever else the test asks for.
-        door = inspect.Parameter("door", inspect.Parameter.KEYWORD_ONLY)
+        loop = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY)
         keywords = [other.replace(kind=inspect.Parameter.KEYWORD_ONLY) for other in others]
-        named.__signature__ = inspect.Signature([door, *keywords])  # type: ignore[attr-defined]
+        named.__signature__ = inspect.Signature([loop, *keywords])  # type: ignore[attr-defined]
         return named
 
     return decorate

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from anew.clock import ManualClock
 from anew.net.http2.frames import Code, goaway
 from anew.net.seam import WireLimits
+from tests.unit.net import loopback
 from tests.unit.net.http2_peer import RawPeer, frame, get_block, in_loop, post_block
 from tests.unit.net.loopback import Site, run
 
@@ -23,8 +24,8 @@ from tests.unit.net.loopback import Site, run
 class Client:
     """The `h2` package's client on a socket."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+    def __init__(self, raw: loopback.Client) -> None:
+        self.reader, self.writer, self.send = raw.reader, raw.writer, raw.send
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
         self.h2.initiate_connection()
         self.bodies: dict[int, bytes] = {}
@@ -38,7 +39,7 @@ class Client:
         return number
 
     def flush(self) -> None:
-        self.writer.write(self.h2.data_to_send())
+        self.send(self.h2.data_to_send())
 
     async def until(self, kind: type[Any], number: int) -> None:
         """Read, giving windows back, until an event of this kind has come on a stream."""
@@ -60,7 +61,7 @@ async def served(site: Site | None = None, *, small: bool = False) -> AsyncItera
     """A site and a client on it; small is one that reads only what the test asks for."""
     async with site or Site() as site:
         raw = await (site.connect_small() if small else site.connect())
-        yield site, Client(raw.reader, raw.writer)
+        yield site, Client(raw)
 
 
 def test_many_requests_at_once(loop: str) -> None:
@@ -68,9 +69,9 @@ def test_many_requests_at_once(loop: str) -> None:
         async with served() as (site, client):
             numbers = [client.ask("POST", f"/{n}", b"b" * n) for n in range(1, 101)]
             data = client.h2.data_to_send()
-            client.writer.write(data[:10])  # the preface in two pieces
+            client.send(data[:10])  # the preface in two pieces
             await client.writer.drain()
-            client.writer.write(data[10:])
+            client.send(data[10:])
             await client.until(h2.events.StreamEnded, numbers[-1])
             assert [client.bodies[number] for number in numbers] == [b"b" * n for n in range(1, 101)]
             assert [request.path for request in site.app.seen] == [b"/%d" % n for n in range(1, 101)]

@@ -274,7 +274,7 @@ class Http1Connection(asyncio.Protocol):
             waiting += peer.unsent(self.transport)
         else:
             self.count_unsent()
-        taken = self.written - waiting if waiting else None
+        taken = peer.sent(self.transport, self.written) - waiting if waiting else None
         if self._unsent_for.stands_for(now_ms, taken) >= self._limits.stall_timeout_ms:
             self.counters.refuse("stalled_reader")
             self.abort()

@@ -172,7 +172,7 @@ class Http2Connection(asyncio.Protocol):
         waiting = self._transport.get_write_buffer_size()
         if self._has_endless():
             waiting += peer.unsent(self._transport)
-        mark = self.sender.written - waiting if waiting else None
+        mark = peer.sent(self._transport, self.sender.written) - waiting if waiting else None
         if self._unsent_for.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
             self.counters.refuse("stalled_reader")
             self.abort()
