@@ -50,6 +50,12 @@ def explained(error: AnewError) -> str:
 def _hint(error: AnewError, text: str) -> str:
     if isinstance(error, Unreachable) and text.startswith("no server at"):
         return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)" + _here()
+    if isinstance(error, Unreachable) and "certificate verify failed" in text:
+        return (
+            "Name the authority that has issued the server's certificate: --ca-cert ca-cert.pem, or ANEW_CA"
+        )
+    if isinstance(error, Unreachable) and text.startswith("http://") and "before its answer" in text:
+        return "If the server speaks TLS, its address begins with https"
     if isinstance(error, Unauthorized) and text.startswith("Redis at"):
         return "Give its password in the address: redis://:PASSWORD@HOST:6379"
     if isinstance(error, Unauthorized) and "password" in text:

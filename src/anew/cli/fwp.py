@@ -13,8 +13,10 @@ import click
 
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import one_line, show_json, show_table
+from anew.cli.remote import certificate_options
 from anew.client.fwp import FwpClient
-from anew.config import find_file, fwp_address
+from anew.client.transport import DEFAULT_URL
+from anew.config import find_file, fwp_url, load_connect
 from anew.errors import InvalidInput
 from anew.units import format_duration_about, reason_of
 
@@ -31,19 +33,25 @@ def fwp() -> None:
     Examples:
       anew fwp ping
       anew fwp info --url tcp://queue.example.org:7419
+      anew fwp ping --url tcp+tls://queue.example.org:7419 --ca ca-cert.pem
     """
 
 
 def _connected(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--url`` and ``--json``, and a connection and the latter as its arguments."""
+    """Give a command ``--url``, certificates and ``--json``, and a connection and the latter as its arguments."""
 
     @click.option(
         "--url", metavar="URL", help="Address of the server. [FAKTORY_URL, anew.toml, tcp://127.0.0.1:7419]"
     )
+    @certificate_options
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @functools.wraps(function)
-    def command(url: str | None, as_json: bool) -> Any:
-        with FwpClient(url or address(os.environ), password=_password(os.environ)) as client:
+    def command(url: str | None, as_json: bool, **files: str | None) -> Any:
+        place, password = url or address(os.environ), _password(os.environ)
+        # The HTTP address beside them in the same file and variables does not concern this command.
+        flags = {"client.url": DEFAULT_URL} | {f"client.{name}": file for name, file in files.items()}
+        given = load_connect(flags, os.environ, find_file(None, os.environ))
+        with FwpClient(place, password=password, ca=given.ca, cert=given.cert, key=given.key) as client:
             return function(client, as_json)
 
     return command
@@ -123,7 +131,7 @@ def address(environ: Mapping[str, str]) -> str:
             field="FAKTORY_PROVIDER",
         )
     given = environ.get(provider or "FAKTORY_URL")
-    return given or f"tcp://{fwp_address(environ, find_file(None, environ))}"
+    return given or fwp_url(environ, find_file(None, environ))
 
 
 def _password(environ: Mapping[str, str]) -> str:

@@ -44,9 +44,7 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Address of the server, or a file such as jobs.db. [ANEW_URL, anew.toml, http://127.0.0.1:7890]",
     )
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
-    @click.option("--ca", metavar="FILE", help="Certificates to trust, PEM. [ANEW_CA, the system's]")
-    @click.option("--cert", metavar="FILE", help="Client certificate, PEM. [ANEW_CERT]")
-    @click.option("--key", metavar="FILE", help="Its private key, PEM. [ANEW_KEY, in the file of --cert]")
+    @certificate_options
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @functools.wraps(function)
     def command(*args: Any, as_json: bool, **options: Any) -> Any:
@@ -55,6 +53,19 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(ClientSession(client=client, as_json=as_json), *args, **options)
 
     return command
+
+
+def certificate_options(function: F) -> F:
+    """Give a command ``--ca``, ``--cert`` and ``--key``; Zizq's names for them are taken too."""
+    for names, text in reversed(
+        (
+            (("--ca", "--ca-cert"), "Certificates to trust, PEM. [ANEW_CA, the system's]"),
+            (("--cert", "--client-cert"), "Client certificate, PEM. [ANEW_CERT]"),
+            (("--key", "--client-key"), "Its private key, PEM. [ANEW_KEY, in the file of --cert]"),
+        )
+    ):
+        function = click.option(*names, names[0].lstrip("-"), metavar="FILE", help=text)(function)
+    return function
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from anew.client.transport import Path, tls_context
 from anew.errors import InvalidInput, Unauthorized, Unreachable
 from anew.units import format_duration
 
@@ -24,8 +25,9 @@ class FwpClient:
     """One connection of a producer.
 
     Args:
-        url: ``tcp://[:PASSWORD@]HOST[:PORT]``, or ``tcp+tls://`` where a proxy ends TLS.
+        url: ``tcp://[:PASSWORD@]HOST[:PORT]``, or ``tcp+tls://``.
         password: For an address that has none in it.
+        ca, cert, key: Files in PEM form, as for `tls_context`, for a ``tcp+tls`` address.
         timeout_ms: Longest wait for the connection, and for any reply.
 
     Attributes:
@@ -33,12 +35,23 @@ class FwpClient:
 
     Raises:
         InvalidInput: The address does not fit.
+        InvalidConfig: One of the files cannot be used.
         Unreachable: Nothing there speaks the protocol.
         Unauthorized: The server asks for a password, or for another one.
     """
 
-    def __init__(self, url: str, *, password: str = "", timeout_ms: int = 5_000) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        password: str = "",
+        timeout_ms: int = 5_000,
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
         scheme, host, port, own = _parts(url)
+        context = tls_context(ca, cert, key, alpn=()) if scheme == "tcp+tls" else None
         self.address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         self._timeout_ms = timeout_ms
         self._buffer = b""
@@ -47,8 +60,8 @@ class FwpClient:
         except OSError as error:
             raise Unreachable(f"nothing listens at {self.address} ({_reason(error)})") from error
         try:
-            if scheme == "tcp+tls":
-                self._socket = self._secured(host)
+            if context is not None:
+                self._socket = self._secured(context, host)
             self._greet(own or password)
         except BaseException:
             self._socket.close()
@@ -148,9 +161,9 @@ class FwpClient:
     def _foreign(self) -> Unreachable:
         return Unreachable(f"what answers at {self.address} does not speak the Faktory Work Protocol")
 
-    def _secured(self, host: str) -> socket.socket:
+    def _secured(self, context: ssl.SSLContext, host: str) -> socket.socket:
         try:
-            return ssl.create_default_context().wrap_socket(self._socket, server_hostname=host)
+            return context.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             raise Unreachable(f"no secure connection to {self.address} ({_reason(error)})") from error
 

@@ -10,7 +10,7 @@ import selectors
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -35,13 +35,16 @@ _TOKEN: Final = re.compile(r"[!-~]+")
 Path: TypeAlias = str | os.PathLike[str]
 
 
-def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
+def tls_context(
+    ca: Path | None, cert: Path | None, key: Path | None, *, alpn: Sequence[str] = ("http/1.1",)
+) -> ssl.SSLContext:
     """Build what a secure connection is checked with.
 
     Args:
         ca: File of the certificates to trust in place of the system's.
         cert: File of this client's own certificate, with what leads up to its authority.
         key: File of its private key, without a password; None means that it stands in the same file.
+        alpn: The protocols to ask for.
 
     Raises:
         InvalidConfig: One of the files cannot be used.
@@ -51,7 +54,8 @@ def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSL
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         with _pem_file("ca", ca, "a file of certificates in PEM form"):
             context.load_verify_locations(cafile=ca)
-    context.set_alpn_protocols(["http/1.1"])
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
     if cert is not None:
         with _pem_file("cert", cert, "a certificate and its key in PEM form, the key without a password"):
             # A password of our own keeps OpenSSL from asking for one at the terminal.

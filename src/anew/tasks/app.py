@@ -64,6 +64,8 @@ log = logging.getLogger("anew.tasks")
 
 MEMORY: Final = ":memory:"
 SERVERS: Final = ("http://", "https://")
+SHOWN_TO_SERVERS: Final = ("ANEW_TOKEN", "ANEW_CA", "ANEW_CERT", "ANEW_KEY")
+"""Variables that say who is trusted, and who asks."""
 
 FORMER_NAME: Final = "app"
 """What applications without a name were called before their modules named them: their cron entries may stand in this group."""
@@ -79,8 +81,9 @@ class Anew:
 
     Args:
         store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
-            each made if it is missing; ``"http://…"`` of a server, to enqueue and to look (its token in ANEW_TOKEN); or
-            ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
+            each made if it is missing; ``"http://…"`` or ``"https://…"`` of a server, to enqueue and to look (its token in
+            ANEW_TOKEN, files of certificates in ANEW_CA, ANEW_CERT and ANEW_KEY); or ``":memory:"``. None: the variable ANEW_URL,
+            or else the file ``anew.db`` here.
         name: Names the application among others that share the store: the group of its cron entries. None: as the module that
             makes it.
         queue: Of tasks that name none.
@@ -638,8 +641,8 @@ class Anew:
             from anew.config import load_connect  # which reads a token as all commands do: @path too
             from anew.tasks.remote import RemoteBackend
 
-            token = {"ANEW_TOKEN": os.environ.get("ANEW_TOKEN", "")}
-            return RemoteBackend(self.location, load_connect({}, token, None).token)
+            named = {name: os.environ.get(name, "") for name in SHOWN_TO_SERVERS}
+            return RemoteBackend(self.location, load_connect({}, named, None))
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine, webhook_key
 

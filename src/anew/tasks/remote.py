@@ -24,6 +24,7 @@ from anew.tasks.remote_source import RemoteSource, breaker_row, key_of
 from anew.tasks.topics import path_of
 
 if TYPE_CHECKING:
+    from anew.config import Connect
     from anew.engine.crontab import NewCron
     from anew.tasks.app import Anew
     from anew.tasks.source import Source
@@ -58,11 +59,13 @@ class RemoteBackend:
 
     Args:
         url: The server's address.
-        token: Bearer token; None: the server asks for none.
+        settings: The token that is shown to it, and files of certificates.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self._client = Client(url, token=token, retry=None)
+    def __init__(self, url: str, settings: Connect) -> None:
+        self._client = Client(
+            url, token=settings.token, ca=settings.ca, cert=settings.cert, key=settings.key, retry=None
+        )
         self._url = url
         self.now = SystemClock().now
 
