@@ -89,7 +89,7 @@ OWNERS = {
     "prometheus_client": "http prometheus",
     "jq": "jq",
     "aiohttp": "topics",
-    "cryptography": "topics",
+    "cryptography": "topics app",
 }
 """Packages that one room alone may know, or a few."""
 

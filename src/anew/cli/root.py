@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "doctor": ("anew.cli.doctor", "Check a store, and rebuild its counters."),
     "backup": ("anew.cli.doctor", "Copy a store while its server goes on."),
     "restore": ("anew.cli.doctor", "Put a copy made by backup in a store's place."),
+    "tls": ("anew.cli.tls", "Make certificates for servers and clients."),
     "config": ("anew.cli.config", "Show the settings and where they come from."),
     "completion": ("anew.cli.completion", "Let the shell complete commands and options."),
 }
