@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,25 +50,32 @@ class FaktoryWire:
 
     Args:
         url: The server; a password in it is not sent by itself.
+        tls: What the connection is encrypted with; None: with nothing.
 
     Attributes:
         hi: The greeting's fields.
     """
 
-    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, tls: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_connection(target(url), timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=target(url)[0])
         self._buffer = b""
-        self.greeting = self.read()
+        try:
+            self.greeting = self.read()
+        except BaseException:
+            self._socket.close()
+            raise
         found = re.fullmatch(r"\+HI (\{.*\})", self.greeting)
         if found is None:
             raise BadReply(f"the greeting is {self.greeting!r}")
         self.hi: dict[str, Any] = json.loads(found[1])
 
     @classmethod
-    def open(cls, url: str, **hello: Any) -> FaktoryWire:
+    def open(cls, url: str, *, tls: ssl.SSLContext | None = None, **hello: Any) -> FaktoryWire:
         """A connection that has said HELLO, with ``hello`` added to it."""
-        wire = cls(url)
+        wire = cls(url, tls=tls)
         password = urlsplit(url).password
         if "s" in wire.hi and password:
             hello["pwdhash"] = password_hash(password, wire.hi["s"], wire.hi["i"])

@@ -7,6 +7,7 @@ that the API promises, so that a test's lines are about what it tests.
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,10 +34,14 @@ class Client:
 
     Args:
         address: Host and port of the server.
+        tls: What connections to it are encrypted with; None: with nothing.
     """
 
-    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, address: Address, *, timeout_s: float = TIMEOUT_S, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.address = address
+        self.tls = tls
         self.timeout_s = timeout_s
         self._wire: Wire | None = None
 
@@ -48,7 +53,7 @@ class Client:
 
     def wire(self) -> Wire:
         """A new raw connection to the same server; the caller closes it."""
-        return Wire(self.address, timeout_s=self.timeout_s)
+        return Wire(self.address, timeout_s=self.timeout_s, tls=self.tls)
 
     def request(
         self,

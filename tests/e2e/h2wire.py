@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,9 +28,13 @@ class _Exchange:
 class H2Wire:
     """One connection; requests may be sent before earlier answers are read."""
 
-    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, address: Address, *, timeout_s: float = TIMEOUT_S, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.timeout_s = timeout_s
         self._socket = socket.create_connection(address, timeout=timeout_s)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=address[0])
         self._state = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         self._exchanges: dict[int, _Exchange] = {}
         self._state.initiate_connection()

@@ -104,25 +104,32 @@ def test_zizq_96_nonsense_is_refused_by_name(tmp_path: Path, options: list[str])
     assert "Traceback" not in ended.stderr
 
 
-def test_an_insecure_bind_is_logged_once_for_each_open_door(tmp_path: Path) -> None:
+def test_an_insecure_bind_is_logged_once_for_each_thing_that_a_door_lacks(tmp_path: Path) -> None:
     server = ServerProcess(
         tmp_path / "data", host="0.0.0.0", fwp_host="0.0.0.0", fwp_port=0, insecure=True, token="s3cret"
     )
     records = [json.loads(line) for line in server.output if "--insecure" in line]
     assert [
         (record["level"], record["fields"]["setting"], record["fields"]["addr"]) for record in records
-    ] == [("WARN", "fwp-host", "0.0.0.0")]
+    ] == [("WARN", "host", "0.0.0.0"), ("WARN", "fwp-host", "0.0.0.0"), ("WARN", "fwp-host", "0.0.0.0")]
+    assert ["nothing is encrypted" in record["fields"]["message"] for record in records] == [
+        True,
+        False,
+        True,
+    ]
     server.close()
 
 
-def test_a_public_bind_without_a_token_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("also", "said"), [([], "--token"), (["--token", "t"], "anew tls init")])
+def test_checklist_51_a_public_bind_without_authentication_and_tls_is_refused(
+    tmp_path: Path, also: list[str], said: str
+) -> None:
     """A choice of this server; the peer has no authentication and binds anywhere."""
-    ended = run(
-        "serve", "--root-dir", str(tmp_path / "data"), "--port", "0", "--no-admin", "--host", "0.0.0.0"
-    )
-    assert ended.returncode != 0
+    words = ["serve", "--root-dir", str(tmp_path / "data"), "--port", "0", "--no-admin", "--host", "0.0.0.0"]
+    ended = run(*words, *also)
+    assert ended.returncode == 5
     assert "--insecure" in ended.stderr
-    assert "--token" in ended.stderr
+    assert said in ended.stderr
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])

@@ -339,7 +339,7 @@ def test_the_log_names_the_address_as_what_starts_containers_waits_for_it(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("pass-word\n")
-    server = fresh_server(fwp_host="0.0.0.0", fwp_password_file=secret)
+    server = fresh_server(fwp_host="0.0.0.0", fwp_password_file=secret, insecure=True)
     port = server.address_of("fwp")[1]
     with FaktoryWire(f"tcp://127.0.0.1:{port}") as wire:
         assert wire.say('HELLO {"v":2}') == "-ERR Invalid password"
@@ -351,20 +351,31 @@ def test_the_log_names_the_address_as_what_starts_containers_waits_for_it(
 
 
 @pytest.mark.parametrize(
-    ("doors", "said"),
+    ("doors", "secure", "said"),
     [
         (
             {"primary": "127.0.0.1:7890", "fwp": "127.0.0.1:7419"},
+            (),
             "Anew serves on http://127.0.0.1:7890 and, for clients of Faktory, on tcp://127.0.0.1:7419; stop it with Ctrl-C\n",
         ),
-        ({"primary": "[::1]:7890"}, "Anew serves on http://[::1]:7890; stop it with Ctrl-C\n"),
+        (
+            {"primary": "127.0.0.1:7890", "fwp": "127.0.0.1:7419"},
+            ("primary", "fwp"),
+            "Anew serves on https://127.0.0.1:7890 and, for clients of Faktory, on tcp+tls://127.0.0.1:7419; "
+            "stop it with Ctrl-C\n",
+        ),
+        ({"primary": "[::1]:7890"}, (), "Anew serves on http://[::1]:7890; stop it with Ctrl-C\n"),
     ],
 )
 def test_a_terminal_is_told_both_addresses(
-    doors: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    doors: dict[str, str],
+    secure: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    announce(doors)
+    announce(doors, secure)
     assert capsys.readouterr().err == said
 
 

@@ -18,6 +18,31 @@ def path(name: str) -> str:
     return str(CERTIFICATES / name)
 
 
+def pair(folder: Path, name: str = "server") -> dict[str, Path]:
+    """The flags of a server that shows one of the certificates; its key is closed to others, as git keeps none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = {"tls_cert": folder / f"{name}.pem", "tls_key": folder / f"{name}.key"}
+    for file in flags.values():
+        file.write_bytes((CERTIFICATES / file.name).read_bytes())
+        file.chmod(0o600)
+    return flags
+
+
+def trusting(*alpn: str, certified: bool = False) -> ssl.SSLContext:
+    """What a client has that trusts these servers.
+
+    Args:
+        alpn: The protocols that it offers.
+        certified: It has a certificate of its own.
+    """
+    context = ssl.create_default_context(cafile=path("root.pem"))
+    if alpn:
+        context.set_alpn_protocols(list(alpn))
+    if certified:
+        context.load_cert_chain(path("client.pem"), path("client.key"))
+    return context
+
+
 class TlsServer:
     """Answers every request with ``{"status": "ok"}`` over TLS.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterable
@@ -72,13 +73,18 @@ class Wire:
     Args:
         address: Host and port.
         timeout_s: Seconds that each read or write may take in all.
+        tls: What it is encrypted with; None: with nothing.
     """
 
-    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, address: Address, *, timeout_s: float = TIMEOUT_S, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.timeout_s = timeout_s
         self._buffer = bytearray()
         self._socket = socket.create_connection(address, timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=address[0])
 
     def __enter__(self) -> Wire:
         return self

@@ -12,7 +12,7 @@ from anew.config import (
     Settings,
     declared,
     find_file,
-    fwp_address,
+    fwp_url,
     load_connect,
     load_settings,
     require_safe_bind,
@@ -235,7 +235,7 @@ def test_licence_and_storage_tuning_are_ignored() -> None:
     assert load(environ={"ZIZQ_JOURNAL_SIZE": "64MiB", "ZIZQ_LICENSE_KEY": "@x"}).settings == Settings()
 
 
-@pytest.mark.parametrize("prefix", ["", "admin-"])
+@pytest.mark.parametrize("prefix", ["", "fwp-", "admin-"])
 def test_zizq_96_a_certificate_without_its_key_is_refused(prefix: str) -> None:
     with pytest.raises(InvalidConfig, match=f"--{prefix}tls-cert: needs --{prefix}tls-key beside it"):
         load({f"{prefix}tls-cert": "cert.pem", "no-admin": True})
@@ -243,47 +243,96 @@ def test_zizq_96_a_certificate_without_its_key_is_refused(prefix: str) -> None:
         load({f"{prefix}tls-key": "key.pem"})
     with pytest.raises(InvalidConfig, match=f"needs --{prefix}tls-cert and --{prefix}tls-key beside it"):
         load({f"{prefix}tls-client-ca": "ca.pem"})
+    with pytest.raises(InvalidConfig, match=f"needs --{prefix}tls-key beside it"):
+        load({f"{prefix}tls-client-ca": "ca.pem", f"{prefix}tls-cert": "cert.pem"})
 
 
-@pytest.mark.parametrize(
-    ("flag", "words"),
-    [
-        ("tls-cert", "TLS is not in this build; leave it out, and end TLS in a reverse proxy"),
-        ("tls-client-ca", "TLS is not in this build; leave it out, and end TLS in a reverse proxy"),
-        ("admin-tls-key", "the admin listener is not in this build; leave it out"),
-    ],
-)
-def test_half_a_tls_configuration_says_at_once_that_none_is_in_this_build(flag: str, words: str) -> None:
-    with pytest.raises(InvalidConfig, match=words):
-        load({flag: "a.pem"})
+def test_half_of_a_certificate_is_named_by_where_it_stands(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"^ZIZQ_TLS_CERT: needs --tls-key beside it$"):
+        load(environ={"ZIZQ_TLS_CERT": "cert.pem"})
+    with pytest.raises(
+        InvalidConfig, match=r"anew\.toml: \[server\] fwp-tls-key: needs --fwp-tls-cert beside it$"
+    ):
+        load_settings({}, {}, toml(tmp_path, '[server]\nfwp-tls-key = "k"\n'))
 
 
-def test_tls_and_the_admin_listener_are_refused_as_not_in_this_build() -> None:
-    with pytest.raises(NotSupported, match="--tls-cert: TLS is not in this build"):
-        load({"tls-cert": "c", "tls-key": "k"})
+def test_a_certificate_may_come_from_several_places() -> None:
+    listen = load(
+        {"tls-cert": "flag.pem"},
+        {"ANEW_TLS_KEY": "own.pem", "ZIZQ_TLS_KEY": "z.pem", "ZIZQ_TLS_CLIENT_CA": "ca"},
+    ).settings.listen
+    assert (listen.tls_cert, listen.tls_key, listen.tls_client_ca) == (
+        Path("flag.pem"),
+        Path("own.pem"),
+        Path("ca"),
+    )
+    assert (listen.tls_min, load({"tls-min": "1.3"}).settings.listen.tls_min) == ("1.2", "1.3")
+    with pytest.raises(InvalidConfig, match=r'--tls-min: "1\.1" is not valid; expected one of 1\.2, 1\.3'):
+        load({"tls-min": "1.1"})
+
+
+def test_half_of_an_admin_certificate_says_at_once_that_there_is_no_such_listener() -> None:
+    with pytest.raises(InvalidConfig, match="the admin listener is not in this build; leave it out"):
+        load({"admin-tls-key": "a.pem"})
+
+
+def test_the_admin_listener_is_refused_as_not_in_this_build() -> None:
     with pytest.raises(NotSupported, match="ZIZQ_ADMIN_PORT: the admin listener is not in this build"):
         load(environ={"ZIZQ_ADMIN_PORT": "1"})
     assert load({"no-admin": True}, {"ZIZQ_ADMIN_PORT": "1"}).settings == Settings()
 
 
-def may_bind(**flags: object) -> bool:
+def refused_bind(**flags: object) -> str:
+    """What is said of a bind that is refused; "" of one that is not."""
     try:
-        require_safe_bind(load(flags).settings)
+        require_safe_bind(load({name.replace("_", "-"): value for name, value in flags.items()}).settings)
     except InvalidConfig as error:
-        return "set a token" not in str(error)
-    return True
+        return str(error)
+    return ""
+
+
+PAIR = {"tls_cert": "cert.pem", "tls_key": "key.pem"}
+FWP_PAIR = {f"fwp_{name}": value for name, value in PAIR.items()}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5"])
-def test_a_public_bind_needs_a_token_or_a_word(host: str) -> None:
-    assert not may_bind(host=host)
-    assert may_bind(host=host, token="t")
-    assert may_bind(host=host, insecure=True)
+def test_checklist_51_a_public_bind_needs_authentication_and_tls_or_a_word(host: str) -> None:
+    neither = refused_bind(host=host)
+    assert neither.startswith(
+        f"--host {host}: others could reach this server, which asks nobody who they are and "
+    )
+    assert (
+        "set a token (ANEW_TOKEN or --token @file) and give it a certificate (anew tls init makes one"
+        in neither
+    )
+    assert neither.endswith(
+        "say --insecure behind a proxy that ends TLS, or where the network itself is closed"
+    )
+    no_tls = refused_bind(host=host, token="t")
+    assert "which encrypts nothing; give it a certificate (anew tls init" in no_tls
+    assert "set a token" not in no_tls
+    no_token = refused_bind(host=host, **PAIR)
+    assert "which asks nobody who they are; set a token" in no_token
+    assert "anew tls init" not in no_token
+    assert not refused_bind(host=host, token="t", **PAIR)
+    assert not refused_bind(host=host, tls_client_ca="ca.pem", **PAIR)
+    assert not refused_bind(host=host, insecure=True)
+
+
+def test_checklist_51_holds_for_the_protocol_of_faktory_by_itself() -> None:
+    public = {"fwp_host": "0.0.0.0"}
+    assert "--fwp-host 0.0.0.0: " in refused_bind(token="t", **public, **PAIR)
+    assert "set a password (FAKTORY_PASSWORD" in refused_bind(token="t", **public, **FWP_PAIR)
+    assert "for --fwp-tls-cert and --fwp-tls-key" in refused_bind(fwp_password="p", **public, **PAIR)
+    assert not refused_bind(fwp_password="p", **public, **FWP_PAIR)
+    assert not refused_bind(fwp_tls_client_ca="ca.pem", **public, **FWP_PAIR)
+    assert not refused_bind(insecure=True, **public)
+    assert not refused_bind(no_fwp=True, **public)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
 def test_a_loopback_bind_needs_neither(host: str) -> None:
-    assert may_bind(host=host)
+    assert not refused_bind(host=host)
 
 
 def test_a_client_is_not_stopped_by_what_is_wrong_with_a_server() -> None:
@@ -307,7 +356,10 @@ def test_without_an_address_clients_go_to_the_server_that_would_start_here(
 ) -> None:
     file = toml(tmp_path, text)
     assert load_connect({}, environ, file).url == f"http://{http}"
-    assert fwp_address(environ, file) == fwp
+    assert fwp_url(environ, file) == f"tcp://{fwp}"
+    secure = environ | {"ANEW_TLS_CERT": "c", "ANEW_FWP_TLS_CERT": "c"}
+    assert load_connect({}, secure, file).url == f"https://{http}"
+    assert fwp_url(secure, file) == f"tcp+tls://{fwp}"
 
 
 def test_a_servers_settings_say_that_too(tmp_path: Path) -> None:
@@ -639,13 +691,34 @@ def test_without_the_protocol_faktorys_files_are_not_read(tmp_path: Path) -> Non
     assert load(faktory(tmp_path, a="[faktory") | {"no-fwp": True}).settings.fwp.off
 
 
-@pytest.mark.parametrize("flags", [{"fwp-host": "0.0.0.0"}, {"fwp-host": "0.0.0.0", "token": "t"}])
-def test_a_public_bind_of_the_protocol_needs_a_password_or_a_word(flags: dict[str, object]) -> None:
-    with pytest.raises(InvalidConfig, match=r"--fwp-host 0\.0\.0\.0: .* set a password"):
-        require_safe_bind(load(flags, {"FAKTORY_SKIP_PASSWORD": "1"}).settings)
-    require_safe_bind(load(flags | {"insecure": True}).settings)
-    require_safe_bind(load(flags | {"fwp-password": "p"}).settings)
-    require_safe_bind(load(flags | {"no-fwp": True}).settings)
+def test_fwp_21_both_pem_files_of_faktorys_directory_are_its_certificate(tmp_path: Path) -> None:
+    flags = faktory(tmp_path)
+    cert, key = tmp_path / "public.cert.pem", tmp_path / "private.key.pem"
+    cert.write_text("c")
+    assert load(flags).settings.fwp.tls_cert is None
+    key.write_text("k")
+    found = load(flags)
+    assert (found.settings.fwp.tls_cert, found.settings.fwp.tls_key) == (cert, key)
+    assert found.origins["server.fwp-tls-key"] == str(key)
+    assert found.settings.listen.tls_cert is None
+    own = load(flags | {"fwp-tls-cert": "c", "fwp-tls-key": "k"}).settings.fwp
+    assert (own.tls_cert, own.tls_key) == (Path("c"), Path("k"))
+    with pytest.raises(InvalidConfig, match="--fwp-tls-cert: needs --fwp-tls-key beside it"):
+        load(flags | {"fwp-tls-cert": "c"})
+    assert load(flags | {"fwp-tls-client-ca": "ca"}).settings.fwp.tls_client_ca == Path("ca")
+    cert.unlink()
+    assert load(flags).settings.fwp.tls_cert is None
+
+
+def test_fwp_21_certificates_alone_make_a_directory_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anew.config.faktory.SYSTEM", tmp_path / "etc")
+    own = tmp_path / ".faktory"
+    own.mkdir()
+    for name in ("public.cert.pem", "private.key.pem"):
+        (own / name).write_text("x")
+    assert load({}, {"HOME": str(tmp_path)}).settings.fwp.tls_cert == own / "public.cert.pem"
 
 
 def test_a_directory_of_faktorys_that_is_none_is_refused(tmp_path: Path) -> None:

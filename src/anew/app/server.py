@@ -8,11 +8,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from anew.app.certificates import Certificates, certificates_of
 from anew.app.deliver import Deliverers
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
 from anew.app.settled import (
@@ -38,7 +39,7 @@ from anew.engine.searches import Searches
 from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, InvalidConfig, InvalidInput
-from anew.fwp.connection import FwpPort
+from anew.fwp.connection import HANDSHAKE_MS, FwpPort
 from anew.fwp.service import FwpService
 from anew.http import (
     batches,
@@ -61,6 +62,7 @@ from anew.http.api import Api, Context
 from anew.http.fold_checks import FoldChecks
 from anew.http.router import Router
 from anew.jq import Expressions
+from anew.net.certificate import Certificate
 from anew.net.chunks import Chunks
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
@@ -76,10 +78,13 @@ from anew.web.lab.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
 
-_SCHEMES = {"primary": "http", "fwp": "tcp", "fwp-web": "http"}
+_SCHEMES = {"primary": ("http", "https"), "fwp": ("tcp", "tcp+tls"), "fwp-web": ("http", "https")}
 
 _FLAGS = {"primary": "--", "fwp": "--fwp-", "fwp-web": "--fwp-web-"}
 """How the settings of each door begin."""
+
+_HANDSHAKES_MS = {"fwp": HANDSHAKE_MS}
+"""What a door allows for its whole handshake, that of TLS with it; the others allow one as long as a head."""
 
 CRON_GROUP = "faktory"
 """The group of the cron entries that Faktory's tables name."""
@@ -98,7 +103,8 @@ class Server:
         settings: Everything that was said about it.
         store: An open store; the server closes it.
         clock: Where time comes from.
-        load: Reads the settings again, for SIGHUP; raises an `AnewError` where they do not fit. None ignores the signal.
+        load: Reads the settings again, for SIGHUP; raises an `AnewError` where they do not fit. None: nothing is read again.
+        certificates: Those of the doors that have one, by the door's name.
     """
 
     def __init__(
@@ -107,8 +113,10 @@ class Server:
         store: Store,
         clock: Clock | None = None,
         load: Callable[[], Settings] | None = None,
+        certificates: Mapping[str, Certificate] | None = None,
     ) -> None:
         self.settings = settings
+        self.certificates = Certificates(certificates or {})
         self._load = load
         self._tables_changed: Callable[[Settings, Callable[[Any], None]], None] | None = None
         self.store = store
@@ -160,7 +168,14 @@ class Server:
         fold_checks = FoldChecks(self._expressions, loop)
         searches = Searches(reads.later, self._expressions, loop)
         context = Context(
-            self.engine, commit, reads, searches, api_settings(self.settings), counters, fold_checks
+            self.engine,
+            commit,
+            reads,
+            searches,
+            api_settings(self.settings, secure="primary" in self.certificates.by_door),
+            counters,
+            fold_checks,
+            certificate_ends=self.certificates.ends,
         )
         router = Router()
         streams = add_routes(router, context, loop)
@@ -177,6 +192,7 @@ class Server:
         server = NetServer(wire_limits(self.settings), counters)
         server.on_drain.append(streams.end_all)
         server.on_drain.append(searches.stop)
+        server.on_tick.append(self.certificates.look)
         http = HttpPort(server, Api(context.settings, counters, router))
         commit.start()
         doors: list[tuple[str, str, int, Callable[[], asyncio.Protocol]]] = [
@@ -193,7 +209,11 @@ class Server:
         bound: dict[str, str] = {}
         try:
             for name, host, port_number, connection in doors:
-                bound[name] = address_of(*await server.listen(host, port_number, connection))
+                tls, handshake_ms = self.certificates.by_door.get(name), _HANDSHAKES_MS.get(name)
+                address = await server.listen(
+                    host, port_number, connection, tls=tls, handshake_ms=handshake_ms
+                )
+                bound[name] = address_of(*address)
         except OSError as error:
             server.close()
             commit.close()
@@ -260,17 +280,19 @@ class Server:
         actions.add_routes(router, context)
         assets.add_routes(router)
         faktory.add_routes(router, service.read_info, service.health)
-        api = Api(replace(context.settings, token=None), context.counters, router)
+        settings = api_settings(self.settings, secure="fwp-web" in self.certificates.by_door)
+        api = Api(replace(settings, token=None), context.counters, router)
         return FaktoryWeb(api, router, self.settings.fwp.web_password or self.settings.fwp.password or "")
 
     def reload(self) -> None:
-        """Read the settings again, and have the cron entries and the limits that they name now, all in one transaction.
+        """Read the certificates' files again, and the settings, whose cron entries and limits all count in one transaction.
 
         What cannot be read changes nothing. All other settings count at the next start.
         """
+        self.certificates.reload()
         if self._load is None or self._tables_changed is None:
             log.info(
-                "nothing is read again: cron entries and throttles belong to the Faktory Work Protocol, which is off"
+                "no settings are read again: cron entries and throttles belong to the Faktory Work Protocol, which is off"
             )
             return
         try:
@@ -373,24 +395,29 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     """
     settings = loaded.settings
     require_safe_bind(settings)
+    certificates = certificates_of(settings)
     set_up_logs(settings)
     _told(loaded)
-    for name, host in unsafe_binds(settings).items():
-        log.warning(
-            "--insecure: whoever reaches this address owns the queue, because nothing asks who it is",
-            extra={"setting": name, "addr": host},
-        )
+    for bind in unsafe_binds(settings):
+        for what in bind.missing:
+            log.warning(_INSECURE[what], extra={"setting": bind.name, "addr": bind.host})
     store = open_store(settings)
     try:
-        server = Server(settings, store, load=lambda: _told(load()))
+        server = Server(settings, store, load=lambda: _told(load()), certificates=certificates)
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
         if settings.store.commit == "relaxed":
             log.warning("commit is relaxed: a power cut may lose what was answered in the last moments")
-        return run_loop(server.run(announce))
+        return run_loop(server.run(partial(announce, secure=certificates)))
     finally:
         _close(store)
+
+
+_INSECURE = {
+    "authentication": "--insecure: whoever reaches this address owns the queue, because nothing asks who it is",
+    "tls": "--insecure: what is said at this address can be read on its way, because nothing is encrypted here",
+}
 
 
 def _told(loaded: Loaded) -> Settings:
@@ -400,23 +427,28 @@ def _told(loaded: Loaded) -> Settings:
     return loaded.settings
 
 
-def announce(doors: Mapping[str, str]) -> None:
+def announce(doors: Mapping[str, str], secure: Collection[str] = ()) -> None:
     """Say where a server listens: to programs in the log, to people on their terminal.
 
     Args:
         doors: As `Server.run` gives them.
+        secure: Names of those that speak TLS.
     """
+    schemes = {door: _SCHEMES[door][door in secure] for door in doors}
     for door, address in doors.items():
-        log.info("listening", extra={"api": door, "addr": address, "scheme": _SCHEMES[door]})
+        log.info("listening", extra={"api": door, "addr": address, "scheme": schemes[door]})
     spoken = ""
     if "fwp" in doors:
         host, _, port = doors["fwp"].rpartition(":")
         # What starts Faktory in a container waits for these words, and ":PORT" is how Faktory writes all addresses.
         everywhere = ipaddress.ip_address(host.strip("[]")).is_unspecified
         log.info("listening at %s:%s", "" if everywhere else host, port, extra={"api": "fwp"})
-        spoken = f" and, for clients of Faktory, on tcp://{doors['fwp']}"
+        spoken = f" and, for clients of Faktory, on {schemes['fwp']}://{doors['fwp']}"
     if sys.stderr.isatty():
-        print(f"Anew serves on http://{doors['primary']}{spoken}; stop it with Ctrl-C", file=sys.stderr)
+        print(
+            f"Anew serves on {schemes['primary']}://{doors['primary']}{spoken}; stop it with Ctrl-C",
+            file=sys.stderr,
+        )
 
 
 def _close(store: Store) -> None:

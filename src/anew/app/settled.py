@@ -103,15 +103,22 @@ def crons_of(settings: Settings, job_of: Callable[[Mapping[str, Any]], NewJob]) 
     return entries
 
 
-def api_settings(settings: Settings) -> ApiSettings:
-    """Give what the routes need to know."""
+def api_settings(settings: Settings, *, secure: bool) -> ApiSettings:
+    """Give what the routes of one door need to know.
+
+    Args:
+        settings: Everything.
+        secure: Whether clients speak TLS at this door.
+    """
     listen, limits = settings.listen, settings.limits
     hosts = {name.lower().encode() for name in listen.allowed_hosts} | {_bracketed(listen.host)}
     if public := urlsplit(settings.webhooks.public_url or "").hostname:  # receivers confirm under that name
         hosts.add(_bracketed(public))
     return ApiSettings(
         token=listen.token,
-        allowed_hosts=frozenset(hosts),
+        # With TLS a browser knows by the certificate which names are ours: no other one can be bound to our address.
+        allowed_hosts=None if secure and not listen.allowed_hosts else frozenset(hosts),
+        secure=secure,
         allowed_origins=frozenset(origin.encode() for origin in listen.allow_origin),
         heartbeat_ms=settings.timing.heartbeat_interval_ms,
         max_job_bytes=limits.max_job,

@@ -15,7 +15,9 @@ from anew.errors import InvalidConfig
 @click.command(cls=SettingsCommand)
 @setting_options
 def serve(**options: Any) -> int:
-    """Run the server until a signal stops it (SIGTERM or Ctrl-C; twice: at once). SIGHUP reads cron and throttles again.
+    """Run the server until a signal stops it (SIGTERM or Ctrl-C; twice: at once).
+
+    SIGHUP reads certificates, cron entries and throttles again.
 
     Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
     are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
@@ -28,13 +30,14 @@ def serve(**options: Any) -> int:
     Examples:
       anew serve
       anew serve --root-dir /var/lib/anew --default-policy even
-      ANEW_TOKEN=@/etc/anew/token anew serve --host 0.0.0.0 --allowed-hosts queue.example.org
-      FAKTORY_PASSWORD=/etc/anew/faktory anew serve --fwp-host 0.0.0.0
+      ANEW_TOKEN=@/etc/anew/token anew serve --host 0.0.0.0 --tls-cert server.pem --tls-key server.key
+      FAKTORY_PASSWORD=/etc/anew/faktory anew serve --fwp-host 0.0.0.0 --fwp-tls-cert server.pem --fwp-tls-key server.key
+      ANEW_TOKEN=@/etc/anew/token anew serve --host 10.0.0.5 --insecure     behind a proxy that ends TLS
       anew config show --origin            what all of it comes to
 
     \b
     Exit codes: 0 stopped by a signal, 1 failure (the disk, above all), 2 a setting does not fit,
-    5 refused (unsafe bind, TLS, store in use).
+    5 refused (unsafe bind, store in use).
     """
     loaded = load(options)
     try:

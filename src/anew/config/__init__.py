@@ -9,8 +9,9 @@ default. Faktory's own variables and files fill in what was not given (`anew.con
 
 from anew.config.load import (
     Loaded,
+    UnsafeBind,
     find_file,
-    fwp_address,
+    fwp_url,
     load_connect,
     load_settings,
     load_webhooks,
@@ -18,23 +19,26 @@ from anew.config.load import (
     unsafe_binds,
 )
 from anew.config.setting import SettingSpec
-from anew.config.settings import Listen, Settings, Webhooks, declared
+from anew.config.settings import Connect, Fwp, Listen, Settings, Webhooks, declared
 from anew.config.tables import CronTable, PolicyRule, ThrottleTable
 from anew.config.zizq import FOREIGN
 
 __all__ = [
     "FOREIGN",
+    "Connect",
     "CronTable",
+    "Fwp",
     "Listen",
     "Loaded",
     "PolicyRule",
     "SettingSpec",
     "Settings",
     "ThrottleTable",
+    "UnsafeBind",
     "Webhooks",
     "declared",
     "find_file",
-    "fwp_address",
+    "fwp_url",
     "load_connect",
     "load_settings",
     "load_webhooks",

@@ -1,4 +1,4 @@
-"""Settings that Faktory has of its own: files of TOML, variables, the file of the password.
+"""Settings that Faktory has of its own: files of TOML, variables, the file of the password, those of the certificate.
 
 They fill in what nobody has set for Anew. `FAKTORY_PASSWORD` counts as a variable does, before ``anew.toml``; the files count
 after it.
@@ -22,6 +22,8 @@ _BY_TEXT: Final = "server.fwp-password"
 _BY_FILE: Final = "server.fwp-password-file"
 _ALL: Final = "0.0.0.0"  # noqa: S104 what ":7419" means; whether it may be is for `require_safe_bind`
 _TRUE: Final = {"1", "true", "yes"}
+_PEM: Final = {"tls_cert": "public.cert.pem", "tls_key": "private.key.pem"}
+"""The certificate of Faktory's port and its key, by field. Source: Faktory 1.10."""
 
 Found = dict[str, tuple[str, Any]]
 """Keys such as ``"faktory.binding"`` to their source and value."""
@@ -67,6 +69,7 @@ def fill_in(
         source, value = found["web.password"]
         origins["server.fwp-web-password"] = source
         fwp["web_password"] = _text(value, source)
+    _certify(fwp, origins, folder)
     passed_over: list[str] = []
     if "throttles" in found and origins["fwp.throttles"] == "default":
         source, value = found["throttles"]
@@ -108,7 +111,9 @@ def _folder(environment: str | None, environ: Mapping[str, str]) -> Path:
     """Give the directory of Faktory's settings: the one that its environment means, else the user's own if there are any in it."""
     home = environ.get("HOME")
     own = Path(home) / ".faktory" if home else None
-    if own is not None and (environment == "development" or (environment is None and _files(own))):
+    if own is not None and (
+        environment == "development" or (environment is None and (_files(own) or _pair(own)))
+    ):
         return own
     return SYSTEM
 
@@ -203,6 +208,19 @@ def _listen(
         if origins[key] == "default":
             fwp[f"{prefix}{name}".replace("-", "_")] = specs[key].parse(text, source)
             origins[key] = source
+
+
+def _certify(fwp: dict[str, object], origins: dict[str, str], folder: Path) -> None:
+    """Take the two PEM files of Faktory's directory, unless others were named; one of them alone means nothing."""
+    if {"tls_cert", "tls_key"} & fwp.keys() or not _pair(folder):
+        return
+    for name, file in _PEM.items():
+        fwp[name] = folder / file
+        origins[f"server.fwp-{name.replace('_', '-')}"] = str(folder / file)
+
+
+def _pair(folder: Path) -> bool:
+    return all(os.path.exists(folder / file) for file in _PEM.values())
 
 
 def _settle_password(

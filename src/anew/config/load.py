@@ -79,8 +79,8 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
         origins[_key(setting)] = found[0] if found else "default"
         if found:
             groups[group][name] = setting.parse(found[1], found[0])
-    if "url" not in groups["connect"] and groups["listen"].keys() & {"host", "port"}:
-        groups["connect"]["url"] = f"http://{_own_address(sources, 'listen')}"
+    if "url" not in groups["connect"] and groups["listen"].keys() & {"host", "port", "tls_cert"}:
+        groups["connect"]["url"] = _own_url(sources, "listen")
         origins["client.url"] = "the server's address"
     foreign = {
         name: (found[0], setting.parse(found[1], found[0]))
@@ -102,6 +102,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
             specs,
             insecure=bool(groups["listen"].get("insecure")),
         )
+    _insist_on_pairs(groups, origins)
     return Loaded(settings=_grow(groups), origins=origins, passed_over=passed_over)
 
 
@@ -120,7 +121,7 @@ def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: 
     """
     sources = _Sources(flags, environ, file)
     given = sources.group("connect")
-    given.setdefault("url", f"http://{_own_address(sources, 'listen')}")
+    given.setdefault("url", _own_url(sources, "listen"))
     return _grow({"connect": given}).connect
 
 
@@ -133,50 +134,93 @@ def load_webhooks(environ: Mapping[str, str], file: Path | None) -> Webhooks:
     return _grow({"webhooks": _Sources({}, environ, file).group("webhooks")}).webhooks
 
 
-def fwp_address(environ: Mapping[str, str], file: Path | None) -> str:
-    """Give HOST:PORT of the Faktory Work Protocol, as a server would have it that these variables and this file start.
+def fwp_url(environ: Mapping[str, str], file: Path | None) -> str:
+    """Give the address of the Faktory Work Protocol, as a server would have it that these variables and this file start.
 
     Raises:
         InvalidConfig: The file cannot be read.
     """
-    return _own_address(_Sources({}, environ, file), "fwp")
+    return _own_url(_Sources({}, environ, file), "fwp")
 
 
 def require_safe_bind(settings: Settings) -> None:
-    """Refuse an address that others can reach while nothing asks them who they are.
+    """Refuse an address that others can reach while nothing asks them who they are, or while they can listen to each other.
 
     Raises:
-        InvalidConfig: The bind is not loopback, there is no token, and nobody said that this is meant.
+        InvalidConfig: The bind is not loopback, something is missing that protects it, and nobody said that this is meant.
     """
     if settings.listen.insecure:
         return
-    for name, host in unsafe_binds(settings).items():
+    for bind in unsafe_binds(settings):
+        lacks, remedies = zip(*(_MISSING[bind.name, what] for what in bind.missing), strict=True)
         raise InvalidConfig(
-            f"--{name} {host}: others could reach this server and nothing protects it; set {_PROTECTIONS[name]}, "
-            "stay on 127.0.0.1, or say --insecure if the network itself is closed",
-            field=name,
-            value=host,
+            f"--{bind.name} {bind.host}: others could reach this server, which {' and '.join(lacks)}; {' and '.join(remedies)}; "
+            "or stay on 127.0.0.1; or say --insecure behind a proxy that ends TLS, or where the network itself is closed",
+            field=bind.name,
+            value=bind.host,
         )
 
 
-_PROTECTIONS: Final = {
-    "host": "a token (ANEW_TOKEN or --token @file)",
-    "fwp-host": "a password (FAKTORY_PASSWORD or --fwp-password-file)",
-    "fwp-web-host": "a password (--fwp-web-password, or that of --fwp-password-file)",
+_NO_AUTHENTICATION: Final = "asks nobody who they are"
+_NO_TLS: Final = "encrypts nothing"
+_MISSING: Final = {
+    ("host", "authentication"): (
+        _NO_AUTHENTICATION,
+        "set a token (ANEW_TOKEN or --token @file)",
+    ),
+    ("host", "tls"): (
+        _NO_TLS,
+        "give it a certificate (anew tls init makes one, for --tls-cert and --tls-key)",
+    ),
+    ("fwp-host", "authentication"): (
+        _NO_AUTHENTICATION,
+        "set a password (FAKTORY_PASSWORD or --fwp-password-file)",
+    ),
+    ("fwp-host", "tls"): (
+        _NO_TLS,
+        "give it a certificate (anew tls init makes one, for --fwp-tls-cert and --fwp-tls-key)",
+    ),
+    ("fwp-web-host", "authentication"): (
+        _NO_AUTHENTICATION,
+        "set a password (--fwp-web-password, or that of --fwp-password-file)",
+    ),
+    ("fwp-web-host", "tls"): (
+        _NO_TLS,
+        "give it a certificate (anew tls init makes one, for --fwp-tls-cert and --fwp-tls-key)",
+    ),
 }
 
 
-def unsafe_binds(settings: Settings) -> dict[str, str]:
-    """Give the addresses, by the name of their setting, that others can reach while nothing asks them who they are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsafeBind:
+    """An address that others can reach, and what it lacks for that.
+
+    Attributes:
+        name: The setting that names it: ``host``, ``fwp-host``.
+        host: The address.
+        missing: ``authentication``, ``tls``, or both.
+    """
+
+    name: str
+    host: str
+    missing: tuple[str, ...]
+
+
+def unsafe_binds(settings: Settings) -> list[UnsafeBind]:
+    """Give the addresses that others can reach while nothing asks them who they are, or nothing is encrypted."""
     listen, fwp = settings.listen, settings.fwp
-    open_hosts = {}
-    if not listen.token:
-        open_hosts["host"] = listen.host
-    if not fwp.off and not fwp.password:
-        open_hosts["fwp-host"] = fwp.host
-    if not fwp.off and fwp.web_port is not None and not (fwp.web_password or fwp.password):
-        open_hosts["fwp-web-host"] = fwp.web_host
-    return {name: host for name, host in open_hosts.items() if not ipaddress.ip_address(host).is_loopback}
+    doors = [("host", listen.host, bool(listen.token or listen.tls_client_ca), bool(listen.tls_cert))]
+    if not fwp.off:
+        doors.append(("fwp-host", fwp.host, bool(fwp.password or fwp.tls_client_ca), bool(fwp.tls_cert)))
+    if not fwp.off and fwp.web_port is not None:
+        asks = bool(fwp.web_password or fwp.password)
+        doors.append(("fwp-web-host", fwp.web_host, asks, bool(fwp.tls_cert)))
+    found = []
+    for name, host, asks, encrypts in doors:
+        missing = (*(() if asks else ("authentication",)), *(() if encrypts else ("tls",)))
+        if missing and not ipaddress.ip_address(host).is_loopback:
+            found.append(UnsafeBind(name=name, host=host, missing=missing))
+    return found
 
 
 class _Sources:
@@ -207,8 +251,15 @@ class _Sources:
         return None
 
 
-def _own_address(sources: _Sources, group: str) -> str:
+_SCHEMES: Final = {"listen": ("http", "https"), "fwp": ("tcp", "tcp+tls")}
+
+
+def _own_url(sources: _Sources, group: str) -> str:
+    """Give a door's address, as these settings have it; a certificate makes it another scheme."""
     default = getattr(Settings(), group)
+    secure = any(
+        of == group and name == "tls_cert" and sources.find(setting) for of, name, setting in declared()
+    )
     found: dict[str, object] = {"host": default.host, "port": default.port}
     for of, name, setting in declared():
         if of == group and name in found and (given := sources.find(setting)):
@@ -219,11 +270,30 @@ def _own_address(sources: _Sources, group: str) -> str:
     host = ipaddress.ip_address(str(found["host"]))
     if host.is_unspecified:
         host = ipaddress.ip_address("127.0.0.1" if host.version == 4 else "::1")
-    return f"{host}:{found['port']}" if host.version == 4 else f"[{host}]:{found['port']}"
+    shown_host = f"[{host}]" if host.version == 6 else str(host)
+    return f"{_SCHEMES[group][secure]}://{shown_host}:{found['port']}"
 
 
 def _key(setting: SettingSpec) -> str:
     return f"{setting.table}.{setting.name}"
+
+
+_TLS_PREFIXES: Final = {"listen": "tls-", "fwp": "fwp-tls-"}
+
+
+def _insist_on_pairs(groups: Mapping[str, Mapping[str, object]], origins: Mapping[str, str]) -> None:
+    """Refuse a certificate without its key, a key without its certificate, and authorities of clients without both."""
+    for group, prefix in _TLS_PREFIXES.items():
+        given = {
+            name for name in ("cert", "key", "client-ca") if f"tls_{name.replace('-', '_')}" in groups[group]
+        }
+        for name, needed in (("cert", {"key"}), ("key", {"cert"}), ("client-ca", {"cert", "key"})):
+            missing = sorted(needed - given)
+            if name in given and missing:
+                flags = " and ".join(f"--{prefix}{other}" for other in missing)
+                raise InvalidConfig(
+                    f"{origins[f'server.{prefix}{name}']}: needs {flags} beside it", field=f"{prefix}{name}"
+                )
 
 
 def _grow(groups: Mapping[str, Mapping[str, object]]) -> Settings:

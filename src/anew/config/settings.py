@@ -29,16 +29,28 @@ def _of(default: Any, name: str, kind: ValueKind, help_text: str, **rest: Any) -
 class Listen:
     """Where the server listens, and for whom."""
 
-    host: str = _of("127.0.0.1", "host", "host", "Address to bind, an IP literal or localhost.", zizq=True)
+    host: str = _of("127.0.0.1", "host", "host",
+        "Address to bind, an IP literal or localhost; beyond loopback it needs TLS and a token, or --insecure.", zizq=True)
     port: int = _of(7890, "port", "integer", "Port of the HTTP API; 0 takes a free one.",
                     high=65535, zizq=True)
     token: str | None = _of(None, "token", "secret",
         "Bearer token that every request must carry; @path reads it from a file. Prefer ANEW_TOKEN or a "
         "file: other users of the machine can read flags.")
+    tls_cert: Path | None = _of(None, "tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
+        "Certificate of the HTTP port, with those that lead up to its authority (PEM): it speaks TLS, and nothing else. "
+        "`anew tls init` makes one.", zizq=True)
+    tls_key: Path | None = _of(None, "tls-key", "path",  # noqa: RUF009 it gives a field, as all do
+        "Its private key, without a password (PEM). Other users of the machine must not be able to read it.", zizq=True)
+    tls_client_ca: Path | None = _of(None, "tls-client-ca", "path",  # noqa: RUF009 it gives a field, as all do
+        "Authorities of clients (PEM): who brings no certificate of theirs is not let in.", zizq=True)
+    tls_min: Literal["1.2", "1.3"] = _of("1.2", "tls-min", "choice", "Oldest version of TLS that is spoken, on every port.",
+        choices=("1.2", "1.3"))
     insecure: bool = _of(False, "insecure", "switch",
-        "Allow a bind beyond loopback without a token, or without a password: whoever reaches the port owns the queue.")
+        "Allow a bind beyond loopback without TLS, or without a token or password: for a proxy that ends TLS, or a network "
+        "that is closed itself. Whoever reaches the port may read what is said, and without a token owns the queue.")
     allowed_hosts: tuple[str, ...] = _of((), "allowed-hosts", "names",
-        "Comma list of names that requests may address (Host header) besides the loopback names.")
+        "Comma list of names that requests may address (Host header) besides the loopback names. With --tls-cert and without "
+        "this list any name may be addressed: browsers hold to those of the certificate.")
     allow_origin: tuple[str, ...] = _of((), "allow-origin", "origins",
         "Comma list of origins of other sites whose pages may use this server, as browsers write them; may be given "
         "again. All others are refused.")
@@ -52,7 +64,7 @@ class Fwp:
 
     off: bool = _of(False, "no-fwp", "switch", "Do not speak the Faktory Work Protocol.")
     host: str = _of("127.0.0.1", "fwp-host", "host",
-        "Address to bind for it, an IP literal or localhost; beyond loopback it needs a password or --insecure.")
+        "Address to bind for it, an IP literal or localhost; beyond loopback it needs TLS and a password, or --insecure.")
     port: int = _of(7419, "fwp-port", "integer", "Port of the Faktory Work Protocol; 0 takes a free one.", high=65535)
     web_host: str = _of("127.0.0.1", "fwp-web-host", "host",
         "Address to bind for Faktory's web port, an IP literal or localhost.")
@@ -66,9 +78,16 @@ class Fwp:
         "FAKTORY_PASSWORD or a file: other users of the machine can read flags.")
     password_file: Path | None = _of(None, "fwp-password-file", "path",  # noqa: RUF009 it gives a field, as all do
         "File that holds that password.")
+    tls_cert: Path | None = _of(None, "fwp-tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
+        "Certificate of its port (PEM), which then speaks TLS and nothing else. Default: public.cert.pem of --faktory-dir, if "
+        "private.key.pem is there too.")
+    tls_key: Path | None = _of(None, "fwp-tls-key", "path",  # noqa: RUF009 it gives a field, as all do
+        "Its private key, without a password (PEM).")
+    tls_client_ca: Path | None = _of(None, "fwp-tls-client-ca", "path",  # noqa: RUF009 it gives a field, as all do
+        "Authorities of clients (PEM): who brings no certificate of theirs is not let in.")
     faktory_dir: Path | None = _of(None, "faktory-dir", "path",  # noqa: RUF009 it gives a field, as all do
-        "Directory of Faktory's own settings (conf.d/*.toml, password), which count last. Default: what FAKTORY_ENV means; "
-        "without it ~/.faktory if there are any, else /etc/faktory.")
+        "Directory of Faktory's own settings (conf.d/*.toml, password, public.cert.pem and private.key.pem), which count last. "
+        "Default: what FAKTORY_ENV means; without it ~/.faktory if there are any, else /etc/faktory.")
     description: str = _of("Faktory Enterprise", "fwp-description", "text",
         "What INFO calls this server. Without the word Enterprise, batches, tracking, unique jobs and expiry are off, as in "
         "Faktory without a licence.")

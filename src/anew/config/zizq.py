@@ -20,9 +20,8 @@ IGNORED: Final[Mapping[str, str]] = {
 COMMIT_MODES: Final = ("default-commit-mode", "enqueue-commit-mode")
 """Read into `Store.commit`: ``fsync`` is full; ``buffered`` is full too, unless relaxed was asked for."""
 
-TLS: Final = ("tls-cert", "tls-key", "tls-client-ca")
 ADMIN: Final = ("admin-host", "admin-port", "admin-tls-cert", "admin-tls-key", "admin-tls-client-ca")
-"""Refused: settings of listeners that this build does not have."""
+"""Refused: settings of a listener that this build does not have."""
 
 Given = Mapping[str, tuple[str, object]]
 """Names of the foreign settings that were given, each with its source and its value."""
@@ -47,26 +46,20 @@ FOREIGN: Final[Mapping[str, SettingSpec]] = {
             _foreign(name, "text", f"Ignored: {why}.", short="-k" if name == "license-key" else "")
             for name, why in IGNORED.items()
         ),
-        *(_foreign(name, "text", "Refused: not in this build.") for name in (*TLS, *ADMIN)),
+        *(_foreign(name, "text", "Refused: not in this build.") for name in ADMIN),
     )
 }
 """All of them by name."""
 
 
 def refuse_listeners(given: Given) -> None:
-    """Refuse what asks for TLS or for an admin listener.
+    """Refuse what asks for an admin listener.
 
     Raises:
         InvalidConfig: A certificate without its key, or the other way round.
         NotSupported: Anything else of the kind. With ``no-admin`` the admin listener's address is harmless.
     """
-    for prefix in ("", "admin-"):
-        _insist_on_pairs(prefix, given)
-    for name in TLS:
-        if name in given:
-            raise NotSupported(
-                f"{given[name][0]}: TLS is not in this build; leave it out, and end TLS in a reverse proxy"
-            )
+    _insist_on_pair(given)
     if given.get("no-admin", ("", False))[1]:
         return
     for name in ADMIN:
@@ -76,19 +69,15 @@ def refuse_listeners(given: Given) -> None:
             )
 
 
-def _insist_on_pairs(prefix: str, given: Given) -> None:
-    what, instead = (
-        ("the admin listener", "leave it out")
-        if prefix
-        else ("TLS", "leave it out, and end TLS in a reverse proxy")
-    )
-    cert, key, client_ca = f"{prefix}tls-cert", f"{prefix}tls-key", f"{prefix}tls-client-ca"
+def _insist_on_pair(given: Given) -> None:
+    cert, key, client_ca = "admin-tls-cert", "admin-tls-key", "admin-tls-client-ca"
     for name, needed in ((cert, (key,)), (key, (cert,)), (client_ca, (cert, key))):
         missing = [f"--{other}" for other in needed if other not in given]
         if name in given and missing:
             raise InvalidConfig(
                 # Who adds what is missing would only then read that none of it is here.
-                f"{given[name][0]}: needs {' and '.join(missing)} beside it, and {what} is not in this build; {instead}",
+                f"{given[name][0]}: needs {' and '.join(missing)} beside it, and the admin listener is not in this build; "
+                "leave it out",
                 field=name,
                 value=given[name][1],
             )

@@ -6,7 +6,7 @@ import binascii
 import hmac
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from anew.engine import Engine, GroupCommit
@@ -58,7 +58,8 @@ class ApiSettings:
     Attributes:
         token: The bearer token that every request must carry; None asks for none.
         allowed_origins: Origins of other sites whose pages may use the API, as browsers write them.
-        allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port.
+        allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port. None serves any.
+        secure: Clients speak TLS with this server.
         heartbeat_ms: Silence on a take stream before a heartbeat.
         max_job_bytes: Bytes of one job's payload.
         max_bulk: Jobs in one bulk request, ids in one bulk success.
@@ -69,7 +70,8 @@ class ApiSettings:
     """
 
     token: str | None = None
-    allowed_hosts: frozenset[bytes] = frozenset()
+    allowed_hosts: frozenset[bytes] | None = frozenset()
+    secure: bool = False
     allowed_origins: frozenset[bytes] = frozenset()
     heartbeat_ms: int = 3_000
     max_job_bytes: int = 32 << 20
@@ -93,6 +95,7 @@ class Context:
         counters: What the wires count; refusals are counted here too.
         fold_checks: What tries the expressions of new jobs that may be folded.
         workers: Who is connected to work.
+        certificate_ends: Gives when the certificates of the listeners end, by the listener's name, epoch ms.
         chunks: Where long works are done.
         started_at: When it was made, by the monotonic clock, in seconds.
     """
@@ -105,6 +108,7 @@ class Context:
     counters: WireCounters
     fold_checks: FoldChecks
     workers: Workers = field(default_factory=Workers)
+    certificate_ends: Callable[[], Mapping[str, int]] = dict
     chunks: Chunks = field(default_factory=Chunks)
     started_at: float = field(default_factory=time.monotonic)
 
@@ -136,9 +140,9 @@ class Api:
         self._found: tuple[bytes, Found] = (b"", (None, ()))  # by the path that was looked for last
         self._token = None if settings.token is None else settings.token.encode()
         self._bearer = None if self._token is None else b"Bearer " + self._token
-        self._served = LOOPBACK_NAMES | settings.allowed_hosts
+        self._served = None if settings.allowed_hosts is None else LOOPBACK_NAMES | settings.allowed_hosts
         self._hosts: set[bytes] = set()
-        self._origins = Origins(settings.allowed_origins)
+        self._origins = Origins(settings.allowed_origins, secure=settings.secure)
 
     def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
         """Refuse by the head alone: a host that is not served, another site's page, a missing or wrong token, no such route."""
@@ -246,7 +250,8 @@ class Api:
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
-        good = host_name(host) in self._served
+        name = host_name(host)
+        good = bool(name) if self._served is None else name in self._served
         if good and len(self._hosts) < 256:
             self._hosts.add(host)
         return good

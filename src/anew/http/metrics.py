@@ -102,6 +102,16 @@ class Scrape(Collector):
             ("uptime_seconds", "Time since the start.", time.monotonic() - context.started_at),
         ):
             yield GaugeMetricFamily(f"anew_{name}", text, value)
+        ends = context.certificate_ends()
+        if ends:
+            certificates = GaugeMetricFamily(
+                "anew_tls_certificate_expiry_timestamp_seconds",
+                "When the certificate of a listener ends, since the Unix epoch.",
+                labels=("api",),
+            )
+            for api, end in sorted(ends.items()):
+                certificates.add_metric((api,), end / 1_000)
+            yield certificates
 
 
 class MetricsRoutes:

@@ -41,10 +41,12 @@ class Origins:
 
     Args:
         allowed: Origins of other sites that may use the API, as browsers write them (``https://example.org``).
+        secure: This server's own pages come by TLS.
     """
 
-    def __init__(self, allowed: frozenset[bytes]) -> None:
+    def __init__(self, allowed: frozenset[bytes], *, secure: bool = False) -> None:
         self._allowed = allowed
+        self._scheme, self._port = (b"https://", b":443") if secure else (b"http://", b":80")
 
     def is_cross_site(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
         """Say whether a request comes from a page of another site that is not allowed to send it.
@@ -54,10 +56,13 @@ class Origins:
         origin = headers.get(b"origin")
         if origin in self._allowed:
             return False
-        foreign_origin = origin is not None and not _is_own(origin, headers.get(b"host", b""))
+        foreign_origin = origin is not None and not self._is_own(origin, headers.get(b"host", b""))
         if not foreign_origin and headers.get(b"sec-fetch-site", b"").lower() not in _FOREIGN_SITES:
             return False
         return not (is_page(path) and method in LOOKS and headers.get(b"sec-fetch-mode") == b"navigate")
+
+    def _is_own(self, origin: bytes, host: bytes) -> bool:
+        return origin.lower() == self._scheme + host.lower().removesuffix(self._port)
 
     def answer_headers(self, headers: Mapping[bytes, bytes]) -> Headers:
         """Give what an answer to an allowed origin carries, so that the browser lets its page read it."""
@@ -76,10 +81,6 @@ class Origins:
             return ()
         allowed = self.answer_headers(headers)
         return allowed and (*allowed, *_PREFLIGHT)
-
-
-def _is_own(origin: bytes, host: bytes) -> bool:
-    return origin.lower() == b"http://" + host.lower().removesuffix(b":80")
 
 
 class SharedRequest(Request):

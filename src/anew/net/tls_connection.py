@@ -284,14 +284,15 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """Encrypt and send; what waits to be sent, waits in the socket's transport."""
         if self._sealed or self._raw.is_closing():
             return
-        rest = memoryview(data)
+        size = len(data)
         try:
-            while rest:
-                rest = rest[self._ssl.write(rest) :]
+            at = self._ssl.write(data) if size else 0
+            while at < size:  # as nearly never
+                at += self._ssl.write(memoryview(data)[at:])
         except ssl.SSLError:  # the peer has broken off
             self.abort()
             return
-        self._plain += len(data)
+        self._plain += size
         self._flush()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:

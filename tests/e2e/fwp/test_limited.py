@@ -224,7 +224,7 @@ def test_sighup_without_the_protocol_leaves_the_server_running(tmp_path: Path) -
     server = ServerProcess(tmp_path / "data", no_fwp=True)
     server.process_signal(signal.SIGHUP)
     server.await_record(
-        "nothing is read again: cron entries and throttles belong to the Faktory Work Protocol, which is off"
+        "no settings are read again: cron entries and throttles belong to the Faktory Work Protocol, which is off"
     )
     assert server.terminate() == 0
     server.close()

@@ -44,6 +44,7 @@ class Page:
             ),
             reads=reads,
             counters=self.counters,
+            certificate_ends=lambda: {"primary": NOW + 86_400_000},
             started_at=time.monotonic(),
         )
 
@@ -175,3 +176,9 @@ def test_topics_are_counted_with_a_bounded_number_of_labels() -> None:
     assert page.figure("anew_subscriptions", state="active") == 5
     assert page.figure("anew_breaker_state", state="open") == 1
     assert page.figure("anew_breaker_state", state="half_open") == 1
+
+
+def test_the_end_of_a_certificate_is_a_time_in_seconds() -> None:
+    page = Page()
+    name = "anew_tls_certificate_expiry_timestamp_seconds"
+    assert page.figure(name, api="primary") == NOW / 1_000 + 86_400

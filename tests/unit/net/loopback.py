@@ -53,7 +53,7 @@ def trusting() -> ssl.SSLContext:
 secure = ContextVar("secure", default=False)
 """Whether a `Site` speaks TLS."""
 
-limit_s = 5
+limit_s = 15
 """How long anything may take before a test is lost."""
 
 

@@ -19,7 +19,13 @@ PORT: Final = 7891
 @click.option(
     "--token", metavar="TOKEN", help="Password that browsers must give, with any name; @path reads it."
 )
-@click.option("--insecure", is_flag=True, help="Allow a bind beyond loopback without a token.")
+@click.option(
+    "--tls-cert", metavar="PEM", help="Certificate: the page comes by https. anew tls init makes one."
+)
+@click.option("--tls-key", metavar="PEM", help="Its private key.")
+@click.option(
+    "--insecure", is_flag=True, help="Allow a bind beyond loopback without TLS, or without a token."
+)
 @click.option(
     "--allowed-hosts",
     metavar="NAMES",
@@ -35,7 +41,7 @@ def open_lab(**options: Any) -> int:
     Examples:
       anew lab
       anew lab open --port 8080
-      anew lab --host 0.0.0.0 --token @lab.token --allowed-hosts lab.example.org
+      anew lab --host 0.0.0.0 --token @lab.token --tls-cert lab.pem --tls-key lab.key
     """
     given = {name.replace("_", "-"): value for name, value in options.items() if value not in (None, False)}
     # No variables and no file: those are the server's, and this is another one.

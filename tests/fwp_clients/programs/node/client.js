@@ -4,7 +4,8 @@ const { Client, Worker } = require("faktory-worker");
 const say = (words) => console.log(JSON.stringify(words));
 
 async function withClient(url, act) {
-  const client = new Client({ url });
+  // The address alone does not make this client speak TLS.
+  const client = new Client({ url, tlsOptions: url.startsWith("tcp+tls:") ? {} : undefined });
   try {
     await act(client);
   } finally {
