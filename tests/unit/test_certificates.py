@@ -70,5 +70,6 @@ def test_each_door_has_its_own(tmp_path: Path) -> None:
     assert doors(fwp) == ["fwp"]
     assert doors(files | fwp) == ["fwp", "primary"]
     assert doors(files | fwp | {"no-fwp": True}) == ["primary"]
+    assert doors(files | fwp | {"fwp-web-port": "0"}) == ["fwp", "fwp-web", "primary"]
     ends = Certificates(certificates_of(load_settings(files, {}, None).settings)).ends()
     assert ends == {"primary": 4_733_510_400_000}  # 2120-01-01

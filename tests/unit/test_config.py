@@ -330,6 +330,19 @@ def test_checklist_51_holds_for_the_protocol_of_faktory_by_itself() -> None:
     assert not refused_bind(no_fwp=True, **public)
 
 
+def test_checklist_51_holds_for_faktorys_web_port_too() -> None:
+    public = {"fwp_web_host": "0.0.0.0", "fwp_web_port": "7420"}
+    assert refused_bind(**public).startswith(
+        "--fwp-web-host 0.0.0.0: others could reach this server, which asks nobody"
+    )
+    assert "for --fwp-tls-cert and --fwp-tls-key" in refused_bind(fwp_password="p", **public)
+    # A browser has no certificate: it is not asked for one, so that protects nothing here.
+    assert "set a password" in refused_bind(fwp_tls_client_ca="ca.pem", **public, **FWP_PAIR)
+    assert not refused_bind(fwp_password="p", **public, **FWP_PAIR)
+    assert not refused_bind(fwp_web_password="p", **public, **FWP_PAIR)
+    assert not refused_bind(fwp_web_host="0.0.0.0")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
 def test_a_loopback_bind_needs_neither(host: str) -> None:
     assert not refused_bind(host=host)

@@ -79,7 +79,7 @@ class Fwp:
     password_file: Path | None = _of(None, "fwp-password-file", "path",  # noqa: RUF009 it gives a field, as all do
         "File that holds that password.")
     tls_cert: Path | None = _of(None, "fwp-tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
-        "Certificate of its port (PEM), which then speaks TLS and nothing else. Default: public.cert.pem of --faktory-dir, if "
+        "Certificate of its port and of --fwp-web-port (PEM): both then speak TLS alone. Default: public.cert.pem of --faktory-dir, if "
         "private.key.pem is there too.")
     tls_key: Path | None = _of(None, "fwp-tls-key", "path",  # noqa: RUF009 it gives a field, as all do
         "Its private key, without a password (PEM).")

@@ -14,6 +14,7 @@ import pytest
 
 from anew.client.fwp import FwpClient
 from anew.errors import Unreachable
+from tests.e2e.client import Client
 from tests.e2e.command import anew
 from tests.e2e.server import ServerProcess, run
 from tests.e2e.tls import pair, path, trusting
@@ -130,3 +131,16 @@ def test_our_own_client_and_command_speak_it(fresh_server: Start, tmp_path: Path
     stranger = anew(server.address, "fwp", "ping", "--url", url)
     assert stranger.returncode == 3
     assert "--ca-cert ca-cert.pem, or ANEW_CA" in stranger.stderr
+
+
+def test_fwp_21_the_web_port_has_the_same_certificate(fresh_server: Start, tmp_path: Path) -> None:
+    server = fresh_server(
+        fwp_port=0, fwp_web_port=0, fwp_tls_client_ca=path("root.pem"), **flags_of(tmp_path / "certificates")
+    )
+    assert server._await_listening("fwp-web")["fields"]["scheme"] == "https"
+    client = Client(server.address_of("fwp-web"), tls=trusting())  # a browser has no certificate
+    assert client.get("/health").status == 200
+    client.close()
+    with Client(server.address_of("fwp-web")).wire() as plain:
+        plain.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert plain.read_eof() == b""
