@@ -79,8 +79,8 @@ class Fwp:
     password_file: Path | None = _of(None, "fwp-password-file", "path",  # noqa: RUF009 it gives a field, as all do
         "File that holds that password.")
     tls_cert: Path | None = _of(None, "fwp-tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
-        "Certificate of its port and of --fwp-web-port (PEM): both then speak TLS alone. Default: public.cert.pem of --faktory-dir, if "
-        "private.key.pem is there too.")
+        "Certificate of its port and of --fwp-web-port (PEM): both then speak TLS alone. Default: public.cert.pem of "
+        "--faktory-dir, if private.key.pem is there too.")
     tls_key: Path | None = _of(None, "fwp-tls-key", "path",  # noqa: RUF009 it gives a field, as all do
         "Its private key, without a password (PEM).")
     tls_client_ca: Path | None = _of(None, "fwp-tls-client-ca", "path",  # noqa: RUF009 it gives a field, as all do

@@ -6,8 +6,10 @@ That everything else is the same with TLS as without, the other tests of this fo
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import ssl
+import weakref
 from pathlib import Path
 from typing import Any, cast
 
@@ -403,6 +405,38 @@ def test_an_answer_ends_with_a_word_of_tls(loop: str) -> None:
             assert client.ended
 
     run(test, loop)
+
+
+def test_a_connection_that_is_lost_leaves_nothing_to_the_collector(loop: str) -> None:
+    """OpenSSL's part of one is 15 KiB, and the collector comes seldom."""
+
+    async def test() -> None:
+        async with Site() as site:
+            client, failed = await site.connect(), await bare(site)
+            connections = [
+                weakref.ref(
+                    wire if isinstance(wire, TlsConnection) else cast(Http1Connection, wire).transport
+                )
+                for wire in site.server._connections
+            ]
+            assert (await client.exchange(get)).status == 200
+            site.app.seen.clear()
+            failed.send(STARTED + bytes(600))
+            await failed.rest()
+            client.writer.close()
+            failed.writer.close()
+            await site.emptied()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert [connection() for connection in connections] == [None, None]
+
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        run(test, loop)
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Costly:
