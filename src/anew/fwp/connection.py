@@ -20,7 +20,7 @@ from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
 from anew.net.bounded_log import SHOWN, BoundedLog
 from anew.net.listener import NetServer
-from anew.net.peer import Pace, Unsent, Waiting, sent
+from anew.net.peer import Pace, Unsent, Waiting, came, sent
 from anew.net.seam import Kind, long_answer
 
 if TYPE_CHECKING:
@@ -284,7 +284,8 @@ class FwpConnection(asyncio.Protocol):
             not self._paused_ms
             and self._pace is not None
             and self._reading
-            and self._pace.is_slow(now_ms, self._unfinished, limits)
+            and self._transport is not None
+            and self._pace.is_slow(now_ms, came(self._transport, self._unfinished), limits)
         ):
             self.abort()
 

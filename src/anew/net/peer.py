@@ -52,6 +52,19 @@ def sent(transport: asyncio.Transport, written: int) -> int:
     return written + overhead
 
 
+def came(transport: asyncio.Transport, received: int) -> int:
+    """Count the bytes that have come from a peer, with those that TLS cannot decrypt yet: a record has up to 16 KiB.
+
+    Without them who sends one at a slow but sufficient rate would seem to send nothing for seconds.
+
+    Args:
+        transport: The connection's transport.
+        received: The bytes that it has given.
+    """
+    undecrypted: int = transport.get_extra_info("tls_undecrypted", 0)
+    return received + undecrypted
+
+
 def is_quiet(transport: asyncio.Transport) -> bool:
     """Say for sure that all was handed to the kernel, and that nothing the peer has sent is unread.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import logging
 import ssl
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from anew.net.certificate import Certificate
     from anew.net.listener import NetServer, NewWire
+
+log = logging.getLogger("anew.net")
 
 _HANDSHAKE = 22
 """The first byte of whoever speaks TLS (RFC 8446, 5.1); a letter is somebody who does not."""
@@ -73,7 +76,12 @@ class Handshakes:
         while self._queue and self._now_ms() < until_ms:
             connection = next(iter(self._queue))
             del self._queue[connection]
-            connection.shake_hands()
+            # What one connection meets with must not keep the others waiting for ever.
+            try:
+                connection.shake_hands()
+            except Exception:
+                log.exception("unhandled error in a handshake")
+                connection.abort()
         if self._queue:
             asyncio.get_running_loop().call_soon(self._work)
 
@@ -114,6 +122,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._began_ms = server.now_ms()
         self._ends_ms = self._began_ms + handshake_ms
         self._came = 0  # bytes before the handshake was complete
+        self._undecrypted = 0  # bytes of a record that has not come whole
         self._plain = self._encrypted = 0  # bytes that were sent
         self._ended = False  # the peer sends no more, and the protocol above knows
         self._paused = False  # it does not read
@@ -132,6 +141,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         """Take encrypted bytes."""
         if self._stage is _Stage.OPEN:
             self._incoming.write(data)
+            self._undecrypted += len(data)
             self._read()
             return
         self._came += len(data)
@@ -249,6 +259,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def _read(self) -> None:
         """Decrypt all that has come, and hand it over as one piece."""
+        if self._raw.is_closing():
+            return
         pieces: list[bytes] = []
         ends = broken = False
         try:
@@ -266,7 +278,9 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             broken = True
         self._flush()  # answers of TLS itself, or the alert
         if pieces:
-            self._wire.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._undecrypted = max(self._undecrypted - len(data), 0)
+            self._wire.data_received(data)
         if broken:
             self._server.counters.refuse("tls_broken")
             self.abort()
@@ -375,9 +389,14 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         return self._raw.get_write_buffer_limits()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Give what the socket's transport knows, and ``tls_overhead``: bytes that were sent beyond those of `write`."""
+        """Give what the socket's transport knows, and two numbers of bytes.
+
+        ``tls_overhead`` were sent beyond those of `write`; ``tls_undecrypted`` have come, and belong to a record that is not whole.
+        """
         if name == "tls_overhead":
             return self._encrypted - self._plain
+        if name == "tls_undecrypted":
+            return self._undecrypted
         if name == "ssl_object":
             return self._ssl
         return self._raw.get_extra_info(name, default)

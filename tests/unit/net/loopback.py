@@ -269,6 +269,11 @@ class SecureClient(Client):
         self.ssl.write(data)
         self._flush()
 
+    def encrypted(self, data: bytes) -> bytes:
+        """Give what would be sent."""
+        self.ssl.write(data)
+        return self._outgoing.read()
+
     def half_close(self) -> None:
         with contextlib.suppress(ssl.SSLWantReadError):
             self.ssl.unwrap()

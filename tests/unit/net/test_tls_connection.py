@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from anew.clock import ManualClock
+from anew.net import peer
 from anew.net.bounded_log import EVERY_MS
 from anew.net.certificate import HTTP_ALPN, Certificate, TlsFiles
 from anew.net.http1.connection import Http1Connection
@@ -370,6 +371,41 @@ def test_what_is_written_now_and_then_does_not_hide_that_nobody_reads(loop: str)
     run(test, loop)
 
 
+@pytest.mark.parametrize(("rate", "status"), [(1_100, 200), (900, 408)])
+def test_a_body_that_comes_in_long_records_may_be_as_slow_as_any(loop: str, rate: int, status: int) -> None:
+    """1,024 bytes a second suffice, though a record of 16 KiB, which nobody can read before it is whole, takes 15 s then."""
+
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            client = await site.connect()
+            assert isinstance(client, SecureClient)
+            client.send(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 32768\r\n\r\n")
+            (connection,) = site.server._connections
+            await until(lambda: connection._stage)  # type: ignore[attr-defined]
+            records = client.encrypted(bytes(16 << 10)) + client.encrypted(bytes(16 << 10))
+
+            def has_come(size: int) -> bool:
+                """Whether so much of the records has, or nothing is expected any more; a record has 22 bytes of its own."""
+                incoming = cast(Http1Connection, connection)._incoming
+                if incoming is None:
+                    return True
+                return (
+                    peer.came(cast(Http1Connection, connection).transport, incoming.body.received)
+                    >= size - 44
+                )
+
+            for at in range(0, len(records), rate):
+                client.writer.write(records[at : at + rate])
+                end = min(at + rate, len(records))
+                await until(lambda: has_come(end))  # noqa: B023
+                clock.advance(1_000)
+                site.server.sweep()
+            assert (await client.reply()).status == status
+
+    run(test, loop)
+
+
 def test_what_waits_to_be_sent_is_seen_whole(loop: str) -> None:
     """The loops' own TLS says that nothing waits."""
 
@@ -466,3 +502,31 @@ def test_handshakes_share_the_loop_with_everybody_else(loop: str) -> None:
         assert done == [3, 6, 6]  # 5 ms of each turn
 
     run(test, loop)
+
+
+class Failing(Costly):
+    """A handshake that meets with what nobody has thought of."""
+
+    aborted = False
+
+    def shake_hands(self) -> None:
+        raise RuntimeError("planned")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_handshake_that_fails_unforeseen_holds_up_no_other(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        turns = Handshakes(clock.monotonic)
+        failing, well = Failing(clock), Costly(clock)
+        for one in (failing, well):
+            turns.queue_up(cast(TlsConnection, one))
+        await asyncio.sleep(0)
+        assert (failing.aborted, well.steps) == (True, 1)
+
+    run(test, loop)
+    assert [record.message for record in caplog.records] == ["unhandled error in a handshake"]

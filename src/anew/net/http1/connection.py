@@ -758,7 +758,7 @@ class Http1Connection(asyncio.Protocol):
     def _watch_sender(self, now_ms: int) -> None:
         limits, incoming = self._limits, self._incoming
         if incoming is not None:
-            if incoming.pace.is_slow(now_ms, incoming.body.received, limits):
+            if incoming.pace.is_slow(now_ms, peer.came(self.transport, incoming.body.received), limits):
                 rate = limits.body_rate
                 self._refuse(Refused(408, "slow_body", f"a body arrives with at least {rate} bytes a second"))
         elif self._began_ms and now_ms - self._began_ms >= limits.header_timeout_ms:

@@ -220,7 +220,7 @@ class Http2Connection(asyncio.Protocol):
         if exchange.pace is None:
             exchange.pace = peer.Pace(now_ms)
         received = len(self._tail) + (exchange.gathered.tell() if exchange.gathered is not None else 0)
-        if exchange.pace.is_slow(now_ms, received, self.limits):
+        if exchange.pace.is_slow(now_ms, peer.came(self._transport, received), self.limits):
             error = f"a body arrives with at least {self.limits.body_rate} bytes a second"
             self.refuse(exchange, refusal(408, error, "slow_body"))
 
