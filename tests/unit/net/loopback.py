@@ -292,7 +292,8 @@ class SecureClient(Client):
                     while piece := self.ssl.read(1 << 14):
                         self.reader.feed_data(piece)
                     self.ended = True
-                while len(self.reader._buffer) > 1 << 25:  # type: ignore[attr-defined]
+                # Nobody holds up the socket for this reader, as its transport would, until somebody waits for more.
+                while len(self.reader._buffer) > 1 << 20 and self.reader._waiter is None:  # type: ignore[attr-defined]
                     await asyncio.sleep(0)
         except OSError as error:
             self.reader.set_exception(error)
