@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from anew.errors import MalformedRequest
 from anew.http.api import Api, password_of
 from anew.http.formats import JSON, Format
 from anew.http.query_strings import encoded
@@ -78,7 +79,11 @@ class FaktoryWeb:
         prefix = headers.get(b"x-script-name", b"")
         if SCRIPT_NAME.fullmatch(prefix) and (path == prefix or path.startswith(prefix + b"/")):
             path = path[len(prefix) :] or b"/"
-        return path if self._router.find(path)[0] is not None else b"/"
+        try:
+            served = self._router.find(path)[0] is not None
+        except MalformedRequest:
+            return path  # the API refuses it with its reason
+        return path if served else b"/"
 
 
 def add_routes(

@@ -122,7 +122,16 @@ def test_its_pages_lead_to_ours(web: Web) -> None:
     assert client.post("/jobs", {"type": "t", "queue": "q", "payload": 1}).status == 405
 
 
+def test_a_path_that_is_no_utf8_is_refused(web: Web) -> None:
+    client, server = web()
+    for path in ("/queues/%ff", "/ui/jobs/%ff"):
+        refused = client.get(path)
+        assert (refused.status, refused.data["code"]) == (400, "malformed_request")
+    assert "Traceback" not in "".join(server.output)
+
+
 def test_without_a_setting_there_is_no_such_port(fresh_server: Callable[..., ServerProcess]) -> None:
     server = fresh_server(fwp_port=0)
-    assert '"api":"fwp"' in "".join(server.output)
+    server.address_of("fwp")
+    server.terminate()
     assert "fwp-web" not in "".join(server.output)
