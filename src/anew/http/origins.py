@@ -53,16 +53,19 @@ class Origins:
 
         A link to one of our pages is no such request: the other site sees nothing of the answer.
         """
-        origin = headers.get(b"origin")
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"").lower()
         if origin in self._allowed:
             return False
-        foreign_origin = origin is not None and not self._is_own(origin, headers.get(b"host", b""))
-        if not foreign_origin and headers.get(b"sec-fetch-site", b"").lower() not in _FOREIGN_SITES:
+        foreign_origin = origin is not None and not self._is_own(origin, headers.get(b"host", b""), site)
+        if not foreign_origin and site not in _FOREIGN_SITES:
             return False
         return not (is_page(path) and method in LOOKS and headers.get(b"sec-fetch-mode") == b"navigate")
 
-    def _is_own(self, origin: bytes, host: bytes) -> bool:
-        return origin.lower() == self._scheme + host.lower().removesuffix(self._port)
+    def _is_own(self, origin: bytes, host: bytes, site: bytes) -> bool:
+        """Say whether an origin is this server's; where a proxy ends TLS, the browser has to say so too."""
+        origin, host = origin.lower(), host.lower()
+        behind_tls = site == b"same-origin" and origin == b"https://" + host.removesuffix(b":443")
+        return behind_tls or origin == self._scheme + host.removesuffix(self._port)
 
     def answer_headers(self, headers: Mapping[bytes, bytes]) -> Headers:
         """Give what an answer to an allowed origin carries, so that the browser lets its page read it."""

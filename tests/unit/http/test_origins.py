@@ -52,6 +52,7 @@ def _ask(request: Asked, **settings: Any) -> Answer:
         {"origin": "https://localhost"},
         {"origin": "http://localhost.evil.example"},
         {"origin": "https://evil.example", "sec_fetch_site": "same-origin"},
+        {"origin": "https://localhost", "sec_fetch_site": "same-site"},
         {"origin": "http://localhost", "sec_fetch_site": "cross-site"},
         {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"},  # a form's, or a link's
     ],
@@ -71,6 +72,9 @@ def test_a_page_of_another_site_is_refused(method: str, path: str, headers: dict
         {"sec_fetch_site": "same-origin", "origin": "http://localhost"},
         {"origin": "http://localhost:7890", "host": "localhost:7890"},
         {"origin": "http://localhost", "host": "LocalHost:80"},
+        # A proxy ends TLS, and passes the host on.
+        {"sec_fetch_site": "same-origin", "origin": "https://localhost"},
+        {"sec_fetch_site": "same-origin", "origin": "https://localhost", "host": "localhost:443"},
     ],
 )
 def test_programs_and_the_servers_own_pages_are_served(headers: dict[str, str]) -> None:
