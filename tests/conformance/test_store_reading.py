@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anew.jobs import ENDED, Change, State
-from anew.store.protocol import Filter, Page, Store
+from anew.store.protocol import Filter, Page, QueueRow, Store
 
 from .conftest import Opened
 from .helpers import (
@@ -349,6 +349,28 @@ def test_nothing_waits_in_an_empty_store(store: Store) -> None:
         assert reader.due_until(100) == (0, None)
         assert reader.due_counts(100, NOW, 1_000) == []
         assert reader.failing(100, 10) == []
+    finally:
+        reader.close()
+
+
+def test_queues_are_counted_and_come_by_name_or_with_the_most_ready_jobs_first(store: Store) -> None:
+    """Queue b has 3 ready jobs, a one ready and one that waits, d none and is paused; c has nothing any more."""
+    put(store, *(new_job(name) for name in "abbbc"), new_job("a", ready_at=NOW + 1_000))
+    with batch(store):
+        store.delete([5])
+        store.list_queues(["d"])
+        store.pause(["d"], True)
+    reader = store.reader()
+
+    def found(rows: list[QueueRow]) -> list[tuple[str, bool, int]]:
+        return [(row.name, row.paused, row.jobs[State.READY]) for row in rows]
+
+    try:
+        assert found(reader.busiest(2)) == [("b", False, 3), ("a", False, 1)]
+        assert found(reader.queue_rows("", 9)) == [("a", False, 1), ("b", False, 3), ("d", True, 0)]
+        assert found(reader.queue_rows("b", 1)) == [("b", False, 3)]
+        assert reader.queue_count() == 3
+        assert reader.totals() == dict.fromkeys(State, 0) | {State.READY: 4, State.SCHEDULED: 1}
     finally:
         reader.close()
 

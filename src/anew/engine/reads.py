@@ -20,13 +20,16 @@ from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
-from anew.store.protocol import Due, FailureGroup, Filter, LimitedJob, Page, Reader, Store
+from anew.store.protocol import Due, FailureGroup, Filter, LimitedJob, Page, QueueRow, Reader, Store
 from anew.store.topics import TopicFigures
 
 log = logging.getLogger("anew.engine")
 
 MAX_WAITING = 200
 """Long reads that may wait for the thread; more are refused."""
+
+MAX_LOOKS = 64
+"""Pages that may wait for it; more are refused."""
 
 BUDGET_MS = 4
 """Time that answers to long reads may take in one turn of the loop, but for the last of them: a page may have megabytes."""
@@ -55,13 +58,17 @@ class Overview(NamedTuple):
 class Look(Protocol):
     """What pages look at, several things for each: the part of `Reader` that walks no list of jobs."""
 
-    def counts(self) -> Counts: ...
+    def totals(self) -> Mapping[State, int]: ...
 
-    def listed(self) -> Mapping[str, bool]: ...
+    def busiest(self, most: int) -> list[QueueRow]: ...
+
+    def queue_rows(self, start: str, most: int) -> list[QueueRow]: ...
+
+    def queue_count(self) -> int: ...
 
     def ended(self) -> Mapping[int, tuple[int, int]]: ...
 
-    def oldest_ready(self) -> int | None: ...
+    def oldest_ready(self, most: int) -> int | None: ...
 
     def ready_since(self, queues: Sequence[str]) -> Mapping[str, int]: ...
 
@@ -104,6 +111,7 @@ class Reads:
         self._loop = loop
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
         self._waiting = 0
+        self._looks: deque[tuple[Callable[[Look], Any], Then]] = deque()
         self._done: deque[tuple[Future[Any], Then]] = deque()
         self._turning = False
         self._closed = False
@@ -195,8 +203,29 @@ class Reads:
         self.later(lambda reader: make(reader.ready_since(queues)), then)
 
     def look(self, make: Callable[[Look], Any], then: Then) -> None:
-        """Make something of several reads, all in the thread; see `later`."""
-        self.later(make, then)
+        """Make a page of several reads, all in the thread; see `later`.
+
+        Only one page is made at a time, so that other reads wait for one page at most, however many look.
+        """
+        if len(self._looks) >= MAX_LOOKS:
+            raise Overloaded("too many pages are waiting; try again in a second")
+        self._looks.append((make, then))
+        if len(self._looks) == 1:
+            self._next_look()
+
+    def _next_look(self) -> None:
+        make, then = self._looks[0]
+
+        def done(result: Any) -> None:
+            self._looks.popleft()
+            if self._looks:
+                self._next_look()
+            then(result)
+
+        try:
+            self.later(make, done)
+        except Overloaded as error:
+            done(error)
 
     def later(self, function: Callable[[Reader], Any], then: Then) -> None:
         """Run a long read in the thread and hand its result back.

@@ -56,7 +56,9 @@ def query_pairs(query: bytes, known: Set[str]) -> dict[str, str]:
         name, _, value = part.partition(b"=")
         key = _decode(name)
         if key not in known:
-            raise bad_query(f"unknown parameter {_brief(key)}; expected {', '.join(sorted(known))}", key)
+            raise bad_query(
+                f"unknown parameter {_brief(key)}; expected {', '.join(sorted(known)) or 'none'}", key
+            )
         if key in found:
             raise bad_query(f"parameter {key} is given twice; expected once", key)
         found[key] = _decode(value)

@@ -122,6 +122,20 @@ class Due(NamedTuple):
     latest: int | None
 
 
+class QueueRow(NamedTuple):
+    """A queue that has jobs or is paused.
+
+    Attributes:
+        name: Its name.
+        paused: It hands out nothing.
+        jobs: How many it has in each state.
+    """
+
+    name: str
+    paused: bool
+    jobs: Mapping[State, int]
+
+
 class FailureGroup(NamedTuple):
     """Jobs of one type that last failed with the same class of error.
 
@@ -475,6 +489,18 @@ class Reader(Protocol):
 
     def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
         """Give since when the first ready job of some queues has been ready, epoch ms; queues without one are left out."""
+
+    def totals(self) -> Mapping[State, int]:
+        """Count the jobs of all queues by state."""
+
+    def busiest(self, most: int) -> list[QueueRow]:
+        """Give the queues with the most ready jobs, so many."""
+
+    def queue_rows(self, start: str, most: int) -> list[QueueRow]:
+        """Give the queues that have jobs or are paused, by name, so many from a name on."""
+
+    def queue_count(self) -> int:
+        """Count the queues that have jobs or are paused."""
 
     def due_until(self, most: int) -> Due:
         """Look at the jobs that wait for their time, the next ones first, up to so many of each kind."""

@@ -7,6 +7,7 @@ paths), and may therefore be kept for ever: another version has another address.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -62,12 +63,18 @@ class Assets:
         return f"{PREFIX}/{self.version}/{name}"
 
 
+@lru_cache(maxsize=1)
+def assets() -> Assets:
+    """Give the files; they are read once in a process."""
+    return Assets()
+
+
 def add_routes(router: Router) -> None:
     """Serve the files, whatever `Accept` says."""
-    assets = Assets()
+    found = assets()
 
     def file(request: Request, form: Format, params: tuple[str, ...]) -> None:
-        asset = assets.find(*params)
+        asset = found.find(*params)
         if asset is None:
             raise NotFound("not found")
         request.reply(200, asset.body, asset.content_type, FILE)

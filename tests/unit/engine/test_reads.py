@@ -87,6 +87,51 @@ def test_too_many_reads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(ask())
 
 
+def test_pages_are_made_one_at_a_time_so_that_other_reads_come_between() -> None:
+    async def ask() -> list[str]:
+        reads = Reads(cast(Any, HandStore()), asyncio.get_running_loop())
+        seen: asyncio.Queue[str] = asyncio.Queue()
+        for name in ("page 1", "page 2", "page 3"):
+            reads.look(lambda look, name=name: name, seen.put_nowait)
+        reads.later(lambda reader: "list", seen.put_nowait)
+        answers = [await asyncio.wait_for(seen.get(), 10) for _ in range(4)]
+        reads.close()
+        return answers
+
+    assert asyncio.run(ask()) == ["page 1", "list", "page 2", "page 3"]
+
+
+def test_a_page_that_fails_holds_up_none_behind_it() -> None:
+    async def ask() -> list[Any]:
+        reads = Reads(cast(Any, HandStore()), asyncio.get_running_loop())
+        seen: asyncio.Queue[Any] = asyncio.Queue()
+        reads.look(lambda look: 1 / 0, seen.put_nowait)
+        reads.look(lambda look: "page", seen.put_nowait)
+        answers = [await asyncio.wait_for(seen.get(), 10) for _ in range(2)]
+        reads.close()
+        return answers
+
+    error, answer = asyncio.run(ask())
+    assert isinstance(error, InternalError)
+    assert answer == "page"
+
+
+def test_too_many_pages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        monkeypatch.setattr(module, "MAX_LOOKS", 2)
+        seen: list[object] = []
+        reads = Reads(cast(Any, HandStore()), asyncio.get_running_loop())
+        for _ in range(2):
+            reads.look(lambda look: None, seen.append)
+        with pytest.raises(Overloaded):
+            reads.look(lambda look: None, seen.append)
+        reads.close()
+        while len(seen) < 2:  # those that wait are answered all the same
+            await asyncio.sleep(0)
+
+    asyncio.run(ask())
+
+
 def test_a_read_after_the_closing_is_answered_as_those_that_were_waiting() -> None:
     async def ask() -> list[object]:
         reads = Reads(cast(Any, HandStore()), asyncio.get_running_loop())

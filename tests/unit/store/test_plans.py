@@ -29,6 +29,9 @@ WHOLE_TABLE = {
     "queue_texts": RARE,
     "drop_queue_text": RARE,
     "read_counters": "a row a queue, read where all counters are asked for",
+    "totals": "a row a queue, in the reader's thread, for somebody who looks",
+    "busiest": "a row a queue, in the reader's thread, for somebody who looks",
+    "queue_count": "a row a queue, in the reader's thread, for somebody who looks",
     "listed_queues": "a row a queue, for somebody who lists them",
     "known_queues": "a row a queue, for somebody who pauses them all",
     "flagged_queues": "a row a queue, for somebody who removes them all",
@@ -67,6 +70,7 @@ SORTS = {
     "named": "reserved jobs of the same ids, nearly always one of each",
     "heads_amiss": "a row a queue, for somebody who looks the store over",
     "subscription_counts": "by status, in the reader's thread",
+    "busiest": "a row a queue, in the reader's thread, for somebody who looks",
     "due_counts": "by step and state, of so many jobs, in the reader's thread",
     "failing": "by type and error, of so many jobs, in the reader's thread",
 }
@@ -192,6 +196,7 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 SEARCHES = {
     "read_queues": "queue_name",
     "drop_queues": "queue_name",
+    "queue_rows": "queue_name",
     "select_ready": "job_ready",
     "select_first_reserved": "job_ready",
     "ready_heads": "job_ready",

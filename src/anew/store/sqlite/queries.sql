@@ -184,6 +184,22 @@ SELECT name, @counters, listed, paused, head_priority, head_id FROM queue INDEXE
 -- All counters.
 SELECT name, @counters FROM queue;
 
+-- name: totals
+-- The counters of all queues together.
+SELECT @sums FROM queue;
+
+-- name: busiest
+-- The queues with the most ready jobs.
+SELECT name, paused, @counters FROM queue WHERE @shown ORDER BY ready + blocked DESC, name LIMIT ?;
+
+-- name: queue_rows
+-- Queues that have jobs or are paused, from a name on.
+SELECT name, paused, @counters FROM queue WHERE name >= ? AND @shown ORDER BY name LIMIT ?;
+
+-- name: queue_count
+-- How many there are.
+SELECT count(*) FROM queue WHERE @shown;
+
 -- name: write_counters
 -- Queues whose numbers of jobs have changed and whose heads have not; their index stays as it is.
 INSERT INTO queue (name, @counters) VALUES @rows(9)

@@ -462,10 +462,14 @@ def counted(rows: Iterable[Sequence[Any]]) -> Counted:
     Of a queue that comes twice the last row counts, and queues without a job are left out. Blocked jobs count as ready.
     """
     found = {row[0]: row[1 : 1 + len(_AT)] for row in rows}
-    by_state = {name: dict(zip(CODE, jobs, strict=False)) for name, jobs in found.items() if any(jobs)}
-    for name, states in by_state.items():
-        states[State.READY] += found[name][_BLOCKED_AT]
-    return by_state
+    return {name: by_state(jobs) for name, jobs in found.items() if any(jobs)}
+
+
+def by_state(jobs: Sequence[int]) -> dict[State, int]:
+    """Give counters in the order of `COUNTED` by state; blocked jobs count as ready."""
+    states = dict(zip(CODE, jobs, strict=False))
+    states[State.READY] += jobs[_BLOCKED_AT]
+    return states
 
 
 def tally(names: Iterable[T]) -> dict[T, int]:

@@ -9,10 +9,10 @@ from typing import Any
 import apsw
 
 from anew.jobs.state import State
-from anew.store.protocol import Due, FailureGroup, Filter, Page, Recount
+from anew.store.protocol import Due, FailureGroup, Filter, Page, QueueRow, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.payloads import read_payload
-from anew.store.sqlite.queues import Counted, counted
+from anew.store.sqlite.queues import Counted, by_state, counted
 from anew.store.sqlite.rows import BLOCKED, STATE, damage
 from anew.store.sqlite.sql import in_lists, in_widths, sql
 from anew.store.topics import TopicFigures
@@ -95,6 +95,29 @@ class SqliteReader:
             row for part in parts for row in self._connection.execute(sql("ready_since", len(part)), part)
         ]
         return {name: ready_at for name, ready_at in rows if ready_at is not None}
+
+    def totals(self) -> dict[State, int]:
+        """Count the jobs of all queues by state."""
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql("totals")).fetchall()
+        return by_state([int(jobs) for jobs in rows[0]])
+
+    def busiest(self, most: int) -> list[QueueRow]:
+        """Give the queues with the most ready jobs."""
+        return self._queue_rows("busiest", [most])
+
+    def queue_rows(self, start: str, most: int) -> list[QueueRow]:
+        """Give the queues that have jobs or are paused, by name."""
+        return self._queue_rows("queue_rows", [start, most])
+
+    def queue_count(self) -> int:
+        """Count the queues that have jobs or are paused."""
+        count = self._one(sql("queue_count"), [])
+        assert isinstance(count, int)
+        return count
+
+    def _queue_rows(self, name: str, bound: Bound) -> list[QueueRow]:
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql(name), bound).fetchall()
+        return [QueueRow(queue, bool(paused), by_state(jobs)) for queue, paused, *jobs in rows]
 
     def due_until(self, most: int) -> Due:
         """Look at the jobs that wait for their time; see `Reader`."""

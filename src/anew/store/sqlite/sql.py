@@ -50,6 +50,8 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@message": ", ".join(MessageRow.__struct_fields__),
     "@delivery": ", ".join(DeliveryRow.__struct_fields__),
     "@counters": ", ".join(COUNTED),
+    "@sums": ", ".join(map("total({})".format, COUNTED)),
+    "@shown": f"(paused OR {' + '.join(COUNTED)} > 0)",
     "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in COUNTED),
     "@a_row_a_counter": " UNION ALL ".join(
         map("SELECT name, {1}, {0} FROM queue".format, COUNTED, COUNTED.values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from anew.backoff import Policy
@@ -26,12 +26,13 @@ from anew.http.query_strings import (
     selection,
 )
 from anew.http.router import Router
-from anew.jobs import ErrorRecord, Job, State
+from anew.jobs import State
 from anew.net.seam import Request
-from anew.store.protocol import CronRow, FailureGroup, Page
+from anew.store.protocol import CronRow, FailureGroup, Page, QueueRow
 from anew.web.dashboard import calendar, shown
 from anew.web.dashboard.rendering import done_words, render
 from anew.web.dashboard.replies import go_on, later, paged, show, written
+from anew.web.dashboard.shared import SharedPage
 
 UI: Final = "/ui"
 
@@ -50,6 +51,9 @@ WORKERS: Final = 200
 
 TOP: Final = 8
 """Queues, and kinds of failures, that the overview names."""
+
+HEADS: Final = 1_000
+"""First jobs of queues, in line order, among which the overview looks for the one that has waited longest."""
 
 GROUPS: Final = 100
 """Kinds of failures on their own page."""
@@ -79,22 +83,25 @@ class Pages:
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._default = default
+        self._overview = SharedPage(self._read_overview, context.engine.clock.monotonic)
 
     def overview(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the whole in one look."""
         query_pairs(request.query, frozenset())
+        self._overview.ask(written(request, form))
+
+    def _read_overview(self, then: Callable[[Any], None]) -> None:
         now = self._now()
 
         def read(look: Look) -> bytes:
-            counts, paused = look.counts(), look.listed()
-            busiest = sorted(counts, key=lambda name: (-counts[name].get(State.READY, 0), name))[:TOP]
-            oldest, due = look.oldest_ready(), look.due_until(calendar.MOST)
+            queues, totals, due = look.busiest(TOP), look.totals(), look.due_until(calendar.MOST)
             step_ms = calendar.step_for(0 if due.latest is None else due.latest - now)
-            totals, days = shown.totals(counts), shown.history(look.ended(), now)
+            oldest, days = look.oldest_ready(HEADS), shown.history(look.ended(), now)
             return render(
                 "overview.html",
                 here=UI,
-                totals=totals,
+                at=shown.moment(now, now),
+                totals={str(state): jobs for state, jobs in totals.items()},
                 oldest=None if oldest is None else shown.moment(oldest, now),
                 calendar=calendar.calendar(
                     look.due_counts(calendar.MOST, now, step_ms),
@@ -104,11 +111,11 @@ class Pages:
                 history=days,
                 busiest=max(1, *(day.good + day.failed for day in days)),
                 failures=[_failure(group, now) for group in look.failing(FAILING, TOP)],
-                queues=shown.queue_rows(counts, paused, look.ready_since(busiest), busiest, now),
-                more_queues=max(0, len(counts) - TOP),
+                queues=_queue_rows(look, queues, now),
+                more_queues=look.queue_count() - len(queues),
             )
 
-        self._reads.look(read, written(request, form))
+        self._reads.look(read, then)
 
     def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List queues by name, so many on a page."""
@@ -116,21 +123,14 @@ class Pages:
         start, now = given.get("from", ""), self._now()
 
         def read(look: Look) -> bytes:
-            counts, paused = look.counts(), look.listed()
-            held = [name for name, is_paused in paused.items() if is_paused]
-            names = sorted({*counts, *held})
-            at = bisect.bisect_left(names, start)
-            some = names[at : at + QUEUES]
-            rows = shown.queue_rows(counts, paused, look.ready_since(some), some, now)
-            following = names[at + QUEUES : at + QUEUES + 1]
-            links = [f"{UI}/queues?from={encoded(name)}" for name in following]
+            found = look.queue_rows(start, QUEUES + 1)
             return render(
                 "queues.html",
                 here=UI + "/queues",
                 said=_said(given),
-                queues=rows,
-                total=len(names),
-                next=links,
+                queues=_queue_rows(look, found[:QUEUES], now),
+                total=look.queue_count(),
+                next=[f"{UI}/queues?from={encoded(row.name)}" for row in found[QUEUES:]],
             )
 
         self._reads.look(read, written(request, form))
@@ -151,28 +151,31 @@ class Pages:
         given, now = query_pairs(request.query, _DONE | {"from"}), self._now()
         start = given.get("from", "")
         found = [worker for worker in self._workers.connected() if worker.id >= start]
-        show(
-            self._reads,
-            request,
-            form,
-            "workers.html",
-            here=UI + "/workers",
-            said=_said(given),
-            workers=[shown.worker_row(worker, now) for worker in found[:WORKERS]],
-            next=[f"{UI}/workers?from={encoded(worker.id)}" for worker in found[WORKERS : WORKERS + 1]],
-        )
+
+        def listed() -> dict[str, Any]:
+            return {
+                "here": UI + "/workers",
+                "said": _said(given),
+                "workers": [shown.worker_row(worker, now) for worker in found[:WORKERS]],
+                "next": [
+                    f"{UI}/workers?from={encoded(worker.id)}" for worker in found[WORKERS : WORKERS + 1]
+                ],
+            }
+
+        show(self._reads, request, form, "workers.html", listed)
 
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List cron entries."""
         given, now = query_pairs(request.query, _DONE), self._now()
 
-        def listed(rows: list[CronRow]) -> None:
-            entries = [_cron(row, now) for row in rows]
-            show(
-                self._reads, request, form, "crons.html", here=UI + "/crons", said=_said(given), crons=entries
-            )
+        def found(rows: list[CronRow]) -> None:
+            def listed() -> dict[str, Any]:
+                entries = [_cron(row, now) for row in rows]
+                return {"here": UI + "/crons", "said": _said(given), "crons": entries}
 
-        self._submit(Call(list_crons(), later(request, form, listed), durable=False, waits=False))
+            show(self._reads, request, form, "crons.html", listed)
+
+        self._submit(Call(list_crons(), later(request, form, found), durable=False, waits=False))
 
     def jobs(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, the newest first unless the address says otherwise."""
@@ -213,23 +216,24 @@ class Pages:
         now, path = self._now(), UI + "/jobs"
         jobs, errors = self._reads.jobs(keys, payload=False), self._reads.last_errors(keys)
         filters = chosen.parameters()
-        show(
-            self._reads,
-            request,
-            form,
-            "jobs.html",
-            here=path,
-            said=_said(given),
-            asked={name: given.get(name, "") for name in _LISTED},
-            order=page.order,
-            jobs=[shown.job_row(self._ids, jobs[key], errors.get(key), now) for key in keys if key in jobs],
-            next=None if following is None else following.link(path, filters),
-            first=None
-            if page.start is None
-            else Paging(start=None, order=page.order, limit=page.limit).link(path, filters),
-            query="&".join(f"{name}={value}" for name, value in filters),
-            doable=_doable_with_all(chosen),
-        )
+        start = replace(page, start=None)
+
+        def listed() -> dict[str, Any]:
+            return {
+                "here": path,
+                "said": _said(given),
+                "asked": {name: given.get(name, "") for name in _LISTED},
+                "order": page.order,
+                "jobs": [
+                    shown.job_row(self._ids, jobs[key], errors.get(key), now) for key in keys if key in jobs
+                ],
+                "next": None if following is None else following.link(path, filters),
+                "first": None if page.start is None else start.link(path, filters),
+                "query": "&".join(f"{name}={value}" for name, value in filters),
+                "doable": _doable_with_all(chosen),
+            }
+
+        show(self._reads, request, form, "jobs.html", listed)
 
     def job(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job: what it is, what happened to it, what comes."""
@@ -240,31 +244,35 @@ class Pages:
             raise NotFound(f"there is no job {params[0][:64]}; it may have ended and been removed")
         size = self._reads.payload_sizes([key]).get(key, 0)
         payload = self._reads.job(key, payload=True) if size <= shown.MOST_TEXT else None
-        show(
-            self._reads,
-            request,
-            form,
-            "job.html",
-            here="",
-            said=_said(given),
-            id=self._ids.write(key),
-            state=str(job.state),
-            facts=shown.facts(job, now),
-            policy="" if job.policy is None else job.policy.decode("utf-8", "replace"),
-            payload=None if payload is None else payload.payload or b"null",
-            size=size,
-            attempts=[shown.attempt(record, now) for record in self._attempts(job)],
-            dropped=self._reads.dropped_errors(key),
-            plan=shown.plan(job, self._default),
-            doable=shown.doable(job.state),
-        )
+        attempts = self._reads.errors(key, Page(order="desc", limit=ATTEMPTS), ATTEMPT_BYTES)
+        dropped = self._reads.dropped_errors(key)
 
-    def _attempts(self, job: Job) -> list[ErrorRecord]:
-        return self._reads.errors(job.key, Page(order="desc", limit=ATTEMPTS), ATTEMPT_BYTES)
+        def told() -> dict[str, Any]:
+            return {
+                "here": "",
+                "said": _said(given),
+                "id": self._ids.write(key),
+                "state": str(job.state),
+                "facts": shown.facts(job, now),
+                "policy": "" if job.policy is None else job.policy.decode("utf-8", "replace"),
+                "payload": None if payload is None else payload.payload or b"null",
+                "size": size,
+                "attempts": [shown.attempt(record, now) for record in attempts],
+                "dropped": dropped,
+                "plan": shown.plan(job, self._default),
+                "doable": shown.doable(job.state),
+            }
+
+        show(self._reads, request, form, "job.html", told)
 
 
 def _said(given: Mapping[str, str]) -> str:
     return done_words(given.get("done", ""), given.get("n", ""))
+
+
+def _queue_rows(look: Look, rows: Sequence[QueueRow], now: int) -> list[dict[str, Any]]:
+    since = look.ready_since([row.name for row in rows])
+    return [shown.queue_row(row, since.get(row.name), now) for row in rows]
 
 
 def _failure(group: FailureGroup, now: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anew import __version__
 from anew.jobs import State
-from anew.web.assets import Assets
+from anew.web.assets import assets
 from anew.web.dashboard.shown import payload_text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _environment() -> Environment:
     made.filters["payload"] = payload_text
     made.filters["word"] = lambda text: text.replace("_", " ")
     made.globals |= {
-        "asset": Assets().url,
+        "asset": assets().url,
         "version": __version__,
         "pages": PAGES,
         "states": [str(state) for state in State],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from anew.http.formats import Format
 from anew.http.replies import answering, retry_after
 from anew.http.router import Handler
 from anew.net.seam import Request
+from anew.web.assets import assets
 from anew.web.dashboard.rendering import render
 from anew.web.headers import HTML, PAGE
 
@@ -23,15 +25,43 @@ SCRIPT_NAME: Final = re.compile(rb"(?:/[A-Za-z0-9._~-]{1,100}){1,10}")
 _LINK: Final = re.compile(rb'(\b(?:href|src|action|hx-get)=")/')
 """The beginning of a link, of which a text cannot have one: its quotation marks are escaped."""
 
-_TITLES: Final = {400: "That does not fit", 404: "Not found", 409: "Not possible now", 503: "Not now"}
+_TITLES: Final = {400: "Not valid", 404: "Not found", 409: "Not possible now", 503: "Not now"}
+
+_REFUSAL: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} · Anew</title>
+<link rel="icon" href="{icon}" type="image/svg+xml">
+<link rel="stylesheet" href="{base}">
+<link rel="stylesheet" href="{own}">
+<script src="{theme}"></script>
+</head>
+<body>
+<main id="main">
+<h1>{title}</h1>
+<p role="alert">{text}</p>
+<p><a href="/ui">To the overview</a></p>
+</main>
+</body>
+</html>
+"""
+"""A page without a template: it is written in the loop, also when the reader has too much to do for a page."""
 
 
 def refuse(request: Request, form: Format, error: AnewError) -> None:
     """Say in a page why something was refused."""
     text = "internal server error" if error.status == 500 else str(error)
-    body = render(
-        "refusal.html", here="", title=_TITLES.get(error.status, "Refused"), text=text, status=error.status
-    )
+    url = assets().url
+    body = _REFUSAL.format(
+        title=_TITLES.get(error.status, "Refused"),
+        text=html.escape(text),
+        icon=url("icon.svg"),
+        base=url("base.css"),
+        own=url("dashboard.css"),
+        theme=url("theme.js"),
+    ).encode("utf-8", "replace")
     request.reply(error.status, _placed(request, body), HTML, (*PAGE, *retry_after(error.status)))
 
 
@@ -58,9 +88,11 @@ def written(request: Request, form: Format) -> Callable[[Any], None]:
     return later(request, form, lambda body: request.reply(200, _placed(request, body), HTML, PAGE))
 
 
-def show(reads: Reads, request: Request, form: Format, template: str, **shown: Any) -> None:
-    """Answer with a page, which the reader's thread writes: it takes some milliseconds, the first one more."""
-    reads.look(lambda _: render(template, **shown), written(request, form))
+def show(
+    reads: Reads, request: Request, form: Format, template: str, shown: Callable[[], Mapping[str, Any]]
+) -> None:
+    """Answer with a page. What it shows is worked out and written in the reader's thread: that takes some milliseconds."""
+    reads.look(lambda _: render(template, **shown()), written(request, form))
 
 
 def go_to(request: Request, path: str, done: str, number: int | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -20,6 +20,7 @@ from anew.jobs.terms import policy_of
 from anew.jobs.transitions import sources
 from anew.lab.charts.link import link
 from anew.lab.laws.spans import spans
+from anew.store.protocol import QueueRow
 from anew.units import format_duration, format_duration_about, format_range, format_size
 
 MOST_TEXT: Final = 64 << 10
@@ -49,8 +50,9 @@ DOABLE: Final[Mapping[str, frozenset[State]]] = {
 
 _DOORS: Final = {"http": "take stream", "faktory": "Faktory"}
 
-_BRACKETS: Final = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*"')
-"""Brackets, and texts whole, since those may have brackets in them."""
+_BRACKETS: Final = re.compile(rb'[\[\]{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""Brackets, and texts whole, since those may have brackets in them. Where damage took the end of a text, it is the rest: nothing is
+looked at twice."""
 
 _decision = msgspec.json.Decoder(dict[str, Any])
 
@@ -275,25 +277,11 @@ def worker_row(worker: ConnectedWorker, now: int) -> dict[str, Any]:
     }
 
 
-def totals(counts: Mapping[str, Mapping[State, int]]) -> dict[str, int]:
-    """Count the jobs of all queues by state, in the order of a job's life."""
-    return {str(state): sum(states.get(state, 0) for states in counts.values()) for state in State}
-
-
-def queue_rows(
-    counts: Mapping[str, Mapping[State, int]],
-    paused: Mapping[str, bool],
-    ready_since: Mapping[str, int],
-    names: Iterable[str],
-    now: int,
-) -> list[dict[str, Any]]:
-    """Give what the list of queues shows of some."""
-    return [
-        {
-            "name": name,
-            "paused": paused.get(name, False),
-            "since": moment(ready_since[name], now) if name in ready_since else None,
-            **{str(state): counts.get(name, {}).get(state, 0) for state in State},
-        }
-        for name in names
-    ]
+def queue_row(row: QueueRow, ready_since: int | None, now: int) -> dict[str, Any]:
+    """Give what the list of queues shows of one."""
+    return {
+        "name": row.name,
+        "paused": row.paused,
+        "since": None if ready_since is None else moment(ready_since, now),
+        **{str(state): row.jobs.get(state, 0) for state in State},
+    }

@@ -18,7 +18,7 @@ from anew.lab.charts.classics import LINKS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.units import counted, format_duration
-from anew.web.assets import Assets
+from anew.web.assets import assets
 from anew.web.lab import drawing, scenes, words
 from anew.web.lab.cards import JSON, KNOWN_AS, Card
 from anew.web.lab.computing import Ask, Made
@@ -29,7 +29,7 @@ from anew.web.lab.parts import CURVE_STARTS
 from anew.web.lab.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
 from anew.web.lab.verdict import verdict
 
-_ASSETS: Final = Assets()
+_ASSETS: Final = assets()
 
 _BEFORE_UNIT: Final = re.compile(r"(?<=[0-9]) (?=(?:d|h|min|s|ms|%)(?![a-z]))|(?<=[0-9] [dh]) (?=[0-9])")
 """Where a line must not end: within a duration, or before a per cent sign."""
