@@ -220,6 +220,21 @@ def test_damaged_heads_of_lines_are_made_anew_after_a_crash(
         assert stream.next_job()["id"] == id_
 
 
+def test_damaged_records_of_attempts_spoil_no_page(fresh_server: Start, fresh: Connect) -> None:
+    """Every text of a record, and its decision; the dashboard lists the job beside the others, and shows it."""
+    server = fresh_server()
+    client = fresh(server)
+    ids = [client.enqueue(queue)["id"] for queue in ("q", "sound")]
+    for queue in ("q", "sound"):
+        client.run_one(queue, lambda taken: client.fail(taken, message="no", error_type="E", backtrace="b"))
+    text = "CAST(x'65ff' AS TEXT)"
+    columns = ", ".join(f"{name} = {text}" for name in ("outcome", "message", "error_type", "backtrace"))
+    damage(server.root_dir, {"q": f"UPDATE attempt SET {columns}, decision = x'00ff' WHERE job_id = ?"})
+    for target in ("/ui", "/ui/jobs", "/ui/failures", f"/ui/jobs/{ids[0]}", f"/jobs/{ids[0]}/errors"):
+        assert client.get(target).status == 200, target
+    assert all(job_id in client.get("/ui/jobs").body.decode() for job_id in ids)
+
+
 def test_a_payload_that_is_gone_spoils_no_list(fresh_server: Start, fresh: Connect) -> None:
     server = fresh_server()
     client = fresh(server)

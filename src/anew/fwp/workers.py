@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from anew.clock import Clock
@@ -13,6 +14,10 @@ SILENT_MS = 60_000
 """A worker that has sent no BEAT for longer is taken for dead. Source: Faktory 1.10."""
 
 
+MOST_LABELS = 20
+MOST_LETTERS = 200
+"""Labels of a worker that are kept, and characters of each and of its host: people read them, and a HELLO may have 64 KiB."""
+
 STATES = {"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}
 
 
@@ -21,7 +26,7 @@ class Worker:
     """One worker process.
 
     Attributes:
-        about: How it introduced itself first.
+        host, pid, labels: What it said of itself when it came, cut short.
         since: When that was, epoch ms.
         beat_ms: When it was last heard; the monotonic clock.
         rss_kb: Its memory, as its heartbeats say.
@@ -29,9 +34,11 @@ class Worker:
     """
 
     wid: str
-    about: Hello
     since: int
     beat_ms: int
+    host: str | None = None
+    pid: int | None = None
+    labels: Sequence[str] = ()
     rss_kb: int | None = None
     state: WorkerState = WorkerState.RUNNING
     connections: set[FwpConnection] = field(default_factory=set)
@@ -60,9 +67,7 @@ class Workers:
             return
         worker = self.by_wid.get(hello.wid)
         if worker is None:
-            worker = self.by_wid[hello.wid] = Worker(
-                hello.wid, hello, self._clock.now(), self._now_ms(), hello.rss_kb
-            )
+            worker = self.by_wid[hello.wid] = self._met(hello.wid, hello)
         worker.connections.add(connection)
         connection.worker = worker
 
@@ -73,6 +78,18 @@ class Workers:
             worker.connections.discard(connection)
             if not worker.connections and self.by_wid.get(worker.wid) is worker:
                 del self.by_wid[worker.wid]
+
+    def _met(self, wid: str, hello: Hello) -> Worker:
+        labels = [label[:MOST_LETTERS] for label in hello.labels or () if label is not None]
+        return Worker(
+            wid,
+            since=self._clock.now(),
+            beat_ms=self._now_ms(),
+            host=None if hello.hostname is None else hello.hostname[:MOST_LETTERS],
+            pid=hello.pid,
+            labels=labels[:MOST_LABELS],
+            rss_kb=hello.rss_kb,
+        )
 
     def beat(self, wid: str, state: str, rss_kb: int) -> Worker | None:
         """Take note of a sign of life; None if nobody has this id."""
@@ -110,7 +127,6 @@ class Workers:
 
 
 def _connected(worker: Worker) -> ConnectedWorker:
-    about = worker.about
     return ConnectedWorker(
         id=worker.wid,
         door="faktory",
@@ -118,8 +134,8 @@ def _connected(worker: Worker) -> ConnectedWorker:
         connections=len(worker.connections),
         jobs=None,
         since=worker.since,
-        host=about.hostname,
-        pid=about.pid,
-        labels=[label for label in about.labels or () if label is not None],
+        host=worker.host,
+        pid=worker.pid,
+        labels=worker.labels,
         rss_kb=worker.rss_kb,
     )

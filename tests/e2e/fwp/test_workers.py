@@ -125,6 +125,17 @@ def test_a_worker_is_told_from_outside(
     assert client.post("/v1/workers/nobody/terminate").status == 404
 
 
+def test_what_a_worker_says_of_itself_is_cut_short(
+    connect: Open, fwp_server: ServerProcess, fresh: Callable[..., Client]
+) -> None:
+    """A list of many workers with 64 KiB each would be as large as all memory."""
+    wire = connect(wid="wordy-1", hostname="h" * 1_000, labels=["l" * 1_000] * 30)
+    (shown,) = [w for w in fresh(fwp_server).get("/v1/workers").data["workers"] if w["id"] == "wordy-1"]
+    assert shown["host"] == "h" * 200
+    assert shown["labels"] == ["l" * 200] * 20
+    wire.close()
+
+
 def test_fwp_71_72_workers_are_counted_by_their_ids(connect: Open, queue: str) -> None:
     producer = connect()
     before = workers(producer)

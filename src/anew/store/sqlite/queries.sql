@@ -515,20 +515,20 @@ SELECT id, coalesce(payload_bytes, length(payload), 0) FROM job WHERE id IN (@ma
 
 -- name: errors
 -- A job's records by attempt, from one on. Texts are read as bytes: a flipped bit in one must not keep the others from being shown.
-SELECT attempt, outcome, CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at, failed_at,
-    decision FROM attempt
+SELECT attempt, CAST(outcome AS BLOB), CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at,
+    failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 
 -- name: errors_backwards
 -- The same from the last one back.
-SELECT attempt, outcome, CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at, failed_at,
-    decision FROM attempt
+SELECT attempt, CAST(outcome AS BLOB), CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at,
+    failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
 -- name: last_errors
 -- The latest record of each of these jobs, its message cut. An interruption bears the number of the attempt that it ended,
 -- which the job does not count.
-SELECT job.id, a.attempt, a.outcome, CAST(substr(a.message, 1, 1000) AS BLOB), CAST(a.error_type AS BLOB), NULL,
+SELECT job.id, a.attempt, CAST(a.outcome AS BLOB), CAST(substr(a.message, 1, 1000) AS BLOB), CAST(a.error_type AS BLOB), NULL,
     a.dequeued_at, a.failed_at, NULL
 FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)

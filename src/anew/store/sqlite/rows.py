@@ -257,10 +257,10 @@ def rewrite_values(row: Rewrite) -> Row:
 
 def error_of(row: Row) -> ErrorRecord:
     """Build an error record from a row of `errors`."""
-    attempt, outcome, *texts, dequeued_at, failed_at, decision = row
-    message, error_type, backtrace = (
+    attempt, *texts, dequeued_at, failed_at, decision = row
+    outcome, message, error_type, backtrace = (
         None if text is None else text.decode("utf-8", "replace") for text in texts
     )
     return ErrorRecord(
-        attempt, outcome, message or "", error_type, backtrace, dequeued_at, failed_at, decision
+        attempt, outcome or "", message or "", error_type, backtrace, dequeued_at, failed_at, decision
     )
