@@ -51,8 +51,9 @@ def dead_job(client: Client, queue: str, **fields: Any) -> str:
 
 
 def test_a_browser_comes_to_the_overview(client: Client) -> None:
-    response = client.get("/", accept="text/html")
-    assert (response.status, response.header("location")) == (303, "/ui")
+    for target in ("/", "/ui/"):
+        response = client.get(target, accept="text/html")
+        assert (response.status, response.header("location")) == (303, "/ui")
     assert client.get("/").status == 404
 
 
@@ -331,10 +332,10 @@ def test_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
     tab.close()
     phone = LabPage(browser, client.address, is_mobile=True)
     phone.page.set_viewport_size({"width": 390, "height": 800})
-    for path in ("/ui", "/ui/jobs", "/ui/queues"):
+    for path in ("/ui", "/ui/jobs", "/ui/queues", "/ui/workers", "/ui/crons"):
         phone.page.goto(phone.base + path)
-        wide, window = phone.width()
-        assert wide <= window, path
+        wide, _ = phone.width()  # a phone makes its window as wide as what is in it
+        assert wide <= 390, path
     phone.close()
 
 
@@ -347,4 +348,54 @@ def test_the_overview_follows(browser: Any, fresh: Callable[..., Client]) -> Non
     tab.page.goto(tab.base + "/ui")
     client.enqueue("mail")
     tab.page.get_by_role("link", name="1 ready").wait_for()
+    tab.close()
+
+
+def test_a_refresh_keeps_the_keyboards_place(browser: Any, fresh: Callable[..., Client]) -> None:
+    from .browser import LabPage
+
+    client = fresh()
+    tab = LabPage(browser, client.address)
+    tab.page.goto(tab.base + "/ui")
+    tab.page.get_by_role("link", name="0 dead").focus()
+    client.enqueue("mail")
+    tab.page.get_by_role("link", name="1 ready").wait_for()
+    assert tab.page.evaluate("document.activeElement.textContent.trim()") == "0 dead"
+    tab.close()
+
+
+def test_an_overview_goes_on_after_an_answer_that_is_none(browser: Any, fresh: Callable[..., Client]) -> None:
+    """A server that is busy or away for a moment leaves what it showed last, says so, and is asked again."""
+    from .browser import LabPage
+
+    client = fresh()
+    tab = LabPage(browser, client.address)
+    tab.page.goto(tab.base + "/ui")
+    refusal = {"status": 503, "body": "<main id=main>Not now</main>", "content_type": "text/html"}
+    tab.page.route("**/ui", lambda route: route.fulfill(**refusal))
+    tab.page.get_by_text("The server does not answer").wait_for()
+    assert tab.page.get_by_role("link", name="0 ready").is_visible()
+    tab.page.unroute("**/ui")
+    client.enqueue("mail")
+    tab.page.get_by_role("link", name="1 ready").wait_for()
+    assert tab.page.locator("#told").inner_text() == ""
+    tab.wrong.clear()  # the browser tells of the 503
+    tab.close()
+
+
+def test_the_refresh_can_be_switched_off(browser: Any, fresh: Callable[..., Client]) -> None:
+    from .browser import LabPage
+
+    tab = LabPage(browser, fresh().address)
+    tab.page.clock.install()
+    tab.page.goto(tab.base + "/ui")
+    tab.page.wait_for_load_state("networkidle")
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.get_by_label("Refresh every 5 s").uncheck()
+    tab.page.clock.run_for(60_000)
+    assert asked == []
+    tab.page.get_by_label("Refresh every 5 s").check()
+    with tab.page.expect_request("**/ui"):
+        tab.page.clock.run_for(6_000)
     tab.close()

@@ -222,6 +222,7 @@ class Pages:
             return {
                 "here": path,
                 "said": _said(given),
+                "choices": _choices(given.get("state", "")),
                 "asked": {name: given.get(name, "") for name in _LISTED},
                 "order": page.order,
                 "jobs": [
@@ -253,6 +254,7 @@ class Pages:
                 "said": _said(given),
                 "id": self._ids.write(key),
                 "state": str(job.state),
+                "belongs": {"type": job.type, "queue": job.queue},
                 "facts": shown.facts(job, now),
                 "policy": "" if job.policy is None else job.policy.decode("utf-8", "replace"),
                 "payload": None if payload is None else payload.payload or b"null",
@@ -297,6 +299,12 @@ def _cron(row: CronRow, now: int) -> dict[str, Any]:
     }
 
 
+def _choices(asked: str) -> list[str]:
+    """List the states that the list can be narrowed to, the one that the address asks for among them."""
+    choices = [*map(str, State), "scheduled,retrying", "dead,cancelled"]
+    return choices if not asked or asked in choices else [*choices, asked]
+
+
 def _doable_with_all(chosen: Selection) -> list[str]:
     """List what may be done with all jobs that match: only where somebody has chosen some, and all of them may come to it."""
     if chosen.is_everything():
@@ -306,8 +314,9 @@ def _doable_with_all(chosen: Selection) -> list[str]:
 
 
 def add_home(router: Router) -> None:
-    """Serve the bare address."""
+    """Serve the bare address, and that of the dashboard with a slash behind it."""
     router.add("GET", "/", _home, streams=True)
+    router.add("GET", UI + "/", _home, streams=True)
 
 
 def _home(request: Request, form: Format, params: tuple[str, ...]) -> None:

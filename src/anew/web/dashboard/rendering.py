@@ -31,8 +31,8 @@ DONE: Final = {
     "delete": ("The job is deleted.", "{} jobs are deleted."),
     "pause": ("Paused.", ""),
     "resume": ("Resumed.", ""),
-    "quiet": ("It takes nothing more.", ""),
-    "terminate": ("It is told to end with its next heartbeat.", ""),
+    "quiet": ("The worker gets no more jobs.", ""),
+    "terminate": ("The worker is told to end with its next heartbeat.", ""),
     "fire": ("The entry has enqueued its job.", ""),
 }
 """What an action says when it is done: of one, of many. An address names it by its key: a link cannot put words into a page."""

@@ -16,7 +16,7 @@ from anew.http.replies import answering, retry_after
 from anew.http.router import Handler
 from anew.net.seam import Request
 from anew.web.assets import assets
-from anew.web.dashboard.rendering import render
+from anew.web.dashboard.rendering import PAGES, render
 from anew.web.headers import HTML, PAGE
 
 SCRIPT_NAME: Final = re.compile(rb"(?:/[A-Za-z0-9._~-]{1,100}){1,10}")
@@ -39,10 +39,13 @@ _REFUSAL: Final = """<!doctype html>
 <script src="{theme}"></script>
 </head>
 <body>
+<header class="top">
+<p class="brand"><a href="/ui"><b>Anew</b></a></p>
+<nav aria-label="Pages"><ul>{pages}</ul></nav>
+</header>
 <main id="main">
 <h1>{title}</h1>
 <p role="alert">{text}</p>
-<p><a href="/ui">To the overview</a></p>
 </main>
 </body>
 </html>
@@ -57,6 +60,7 @@ def refuse(request: Request, form: Format, error: AnewError) -> None:
     body = _REFUSAL.format(
         title=_TITLES.get(error.status, "Refused"),
         text=html.escape(text),
+        pages="".join(f'<li><a href="{path}">{name}</a></li>' for path, name in PAGES.items()),
         icon=url("icon.svg"),
         base=url("base.css"),
         own=url("dashboard.css"),

@@ -129,20 +129,19 @@ def error_text(failure: ErrorRecord) -> str:
 
 def facts(job: Job, now: int) -> list[tuple[str, str, Moment | None]]:
     """Give what a job's own page says of it, in order: a name, a text, an instant."""
-    limit = "" if job.retry_limit is None else f", of at most {job.retry_limit:,} retries"
+    due = "Due" if job.state in (State.SCHEDULED, State.RETRYING) else "Became ready"
     found: list[tuple[str, str | None, int | None]] = [
-        ("Type", job.type, None),
-        ("Queue", job.queue, None),
         ("Priority", f"{job.priority:,}", None),
-        ("Id of its producer", job.jid, None),
-        ("Failures", f"{job.attempts:,}{limit}", None),
+        ("Id from its producer", job.jid, None),
+        ("Failures", f"{job.attempts:,}", None),
+        ("Retries allowed", None if job.retry_limit is None else f"{job.retry_limit:,}", None),
         ("Interruptions in a row", f"{job.interruptions:,}" if job.interruptions else None, None),
-        ("Ready", None, job.ready_at),
+        (due, None, job.ready_at),
         ("Taken", None, job.dequeued_at),
         ("First failed", None, job.first_failed_at),
         ("Last failed", None, job.failed_at),
         ("Completed", None, job.completed_at),
-        ("Removed", None, job.purge_at),
+        ("Will be removed", None, job.purge_at),
     ]
     return [
         (name, text or "", None if at is None else moment(at, now))
