@@ -105,6 +105,13 @@ def test_a_job_shows_what_happened_to_it_and_why(client: Client, queue: str) -> 
     assert "retries are left" in told
 
 
+def test_a_payload_that_is_too_long_for_a_page_is_named(client: Client, queue: str) -> None:
+    """Its JSON is no page, which a password of the dashboard would not open: a command shows it."""
+    job = client.enqueue(queue, payload="x" * 70_000)
+    told = text_of(page(client, f"/ui/jobs/{job['id']}"))
+    assert f"70,002 bytes, too many for a page. anew jobs show {job['id']} prints it." in told
+
+
 def test_what_is_not_there_gets_a_page_that_says_so(client: Client) -> None:
     told = text_of(page(client, "/ui/jobs/" + "0" * 25, status=404))
     assert "Not found" in told

@@ -203,7 +203,7 @@ class Server:
             context.workers.doors.append(service.workers)
             doors.append(("fwp", self.settings.fwp.host, self.settings.fwp.port, port.connection))
             if self.settings.fwp.web_port is not None:
-                web = self._faktory_web(context, service)
+                web = self._faktory_web(context, service, helper)
                 pages = HttpPort(server, web).connection
                 doors.append(("fwp-web", self.settings.fwp.web_host, self.settings.fwp.web_port, pages))
         bound: dict[str, str] = {}
@@ -273,11 +273,12 @@ class Server:
         server.on_drain.append(service.drain)
         return service, port
 
-    def _faktory_web(self, context: Context, service: FwpService) -> FaktoryWeb:
+    def _faktory_web(self, context: Context, service: FwpService, helper: HelperProcess) -> FaktoryWeb:
         """Put Faktory's web port together: the dashboard, and what Faktory has under paths of its own."""
         router = Router()
         dashboard.add_routes(router, context, defaults_of(self.settings).policy)
         actions.add_routes(router, context)
+        lab.add_routes(router, helper)
         assets.add_routes(router)
         faktory.add_routes(router, service.read_info, service.health)
         settings = api_settings(self.settings, secure="fwp-web" in self.certificates.by_door)

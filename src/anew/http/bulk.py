@@ -53,7 +53,7 @@ class ManyJobs:
                 return
             try:
                 self._bulk.start(where, change, done, sift=sift, total=found)
-            except AnewError as error:  # whoever could catch it has gone on
+            except AnewError as error:  # the caller has returned: nobody else would catch it
                 done(error)
 
         if counted:

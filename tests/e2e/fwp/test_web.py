@@ -119,6 +119,7 @@ def test_its_pages_lead_to_ours(web: Web) -> None:
         moved = client.get(path)
         assert (moved.status, moved.header("location")) == (303, place), path
         assert client.get(place).status == 200
+    assert b"<title>Anew lab" in client.get("/lab").body
     assert client.post("/jobs", {"type": "t", "queue": "q", "payload": 1}).status == 405
 
 

@@ -21,7 +21,7 @@ from anew.jobs.transitions import sources
 from anew.lab.charts.link import link
 from anew.lab.laws.spans import spans
 from anew.store.protocol import QueueRow
-from anew.units import format_duration, format_duration_about, format_range, format_size
+from anew.units import DAY_MS, format_duration, format_duration_about, format_range, format_size
 
 MOST_TEXT: Final = 64 << 10
 """Characters of a payload or a backtrace on a page; the API gives the whole."""
@@ -37,8 +37,6 @@ MOST_PLANNED: Final = 1_000
 
 DAYS: Final = 30
 """Days that the history has."""
-
-DAY_MS: Final = 86_400_000
 
 DOABLE: Final[Mapping[str, frozenset[State]]] = {
     "retry": frozenset(sources(Move.REDRIVE)),
