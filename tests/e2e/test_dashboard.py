@@ -72,12 +72,15 @@ def test_the_overview_tells_all_in_one_look(fresh: Callable[..., Client]) -> Non
 
 def test_a_list_keeps_to_its_filters_and_goes_on_behind_its_page(client: Client, queue: str) -> None:
     ids = client.enqueue_many(queue, 3)
+    assert "All 3 jobs that match" in page(client, f"/ui/jobs?queue={queue}")
     told = page(client, f"/ui/jobs?queue={queue}&limit=2")
+    assert "not only those on this page" in told
     assert re.findall(r"/ui/jobs/([0-9a-z]{25})", told) == [ids[2], ids[1]]
     (following,) = re.findall(r'href="([^"]+)">Next page', told)
     told = page(client, html.unescape(following))
     assert re.findall(r"/ui/jobs/([0-9a-z]{25})", told) == [ids[0]]
     assert "Next page" not in told
+    assert "not only those on this page" in told
     assert ids[0] not in page(client, f"/ui/jobs?queue={queue}&state=dead")
 
 
@@ -186,8 +189,9 @@ def test_a_queue_is_paused_and_resumed_whatever_its_name(client: Client, queue: 
     name = f"{queue}/ü"
     client.enqueue(name)
     for action, paused in (("pause", True), ("resume", False)):
-        response = send(client, f"/ui/queues/{quote(name, safe='')}/{action}")
-        assert response.status == 303
+        response = send(client, f"/ui/queues/{quote(name, safe='')}/{action}", **{"from": "a b"})
+        # The page that the button stood on.
+        assert (response.status, response.header("location")) == (303, f"/ui/queues?from=a%20b&done={action}")
         rows = {row["name"]: row for row in client.get("/v1/queues").data["queues"]}
         assert rows[name]["paused"] is paused
     told = page(client, f"/ui/queues?from={quote(name, safe='')}")

@@ -91,9 +91,10 @@ class Actions:
         """Pause or resume a queue."""
         name, action = params
         check_name(name, "queue")
-        _form(request, set())
+        start = _form(request, {"from"}).get("from")
         paused = _known({"pause": True, "resume": False}, action)
-        self._run(request, form, verbs.pause_one(name, paused), f"{UI}/queues?from={encoded(name)}", action)
+        path = f"{UI}/queues?from={encoded(start)}" if start else f"{UI}/queues"
+        self._run(request, form, verbs.pause_one(name, paused), path, action)
 
     def worker(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Tell a worker to take nothing more, or to end."""

@@ -128,6 +128,7 @@ class Pages:
                 "queues.html",
                 here=UI + "/queues",
                 said=_said(given),
+                start=start,
                 queues=_queue_rows(look, found[:QUEUES], now),
                 total=look.queue_count(),
                 next=[f"{UI}/queues?from={encoded(row.name)}" for row in found[QUEUES:]],
