@@ -11,7 +11,9 @@ reports whether somebody else has written since.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
@@ -295,6 +297,12 @@ class Device(Protocol):
     def keep_reserve(self) -> None:
         """Take that space again."""
 
+    def shorten_log(self) -> None:
+        """Have the next commits copy the log of what was written into the database, however short it is."""
+
+    def is_log_short(self) -> bool:
+        """Report whether they have."""
+
 
 class BatchParts(NamedTuple):
     """What was given with a batch, which only its makers read.
@@ -463,6 +471,42 @@ class Recount(NamedTuple):
     forgotten: Sequence[str] = ()
 
 
+class JobList(StrEnum):
+    """Jobs in an order that people look at."""
+
+    READY = "ready"
+    """In line, by priority and key; those that a limit of their key holds back are in no line."""
+    IN_FLIGHT = "in_flight"
+    """By the time at which they were taken, and key."""
+    SCHEDULED = "scheduled"
+    """Those that wait for their time, after failures too; by that time, and key."""
+
+
+FIRST_PLACE: Place = (-1, -1)
+LAST_PLACE: Place = (2**63 - 1, 2**63 - 1)
+"""Before and behind all places of a `JobList`."""
+
+UNSORTED = 10_000
+"""Jobs that are sorted for one read of a list where no index has its order, some 10 ms: those in flight, and those that wait for a
+far time."""
+
+
+class Lengths(NamedTuple):
+    """How many jobs there are.
+
+    Attributes:
+        ready: In line.
+        blocked: Ready, and in no line.
+        in_flight: Held.
+        scheduled: That wait for their time.
+    """
+
+    ready: int
+    blocked: int
+    in_flight: int
+    scheduled: int
+
+
 class Reader(Protocol):
     """Reads that may look at many rows; safe to call from one other thread beside the writer."""
 
@@ -526,6 +570,28 @@ class Reader(Protocol):
 
         Looks at the head of each priority in each queue, up to so many; None if nothing is ready.
         """
+
+    def version(self) -> object:
+        """Give what is another value as soon as anybody has written since."""
+
+    def snapshot(self) -> AbstractContextManager[object]:
+        """Have all reads inside the block see the store as it is at one instant."""
+
+    def load(self, keys: Sequence[int]) -> list[Job]:
+        """Read jobs by key without their payloads, in order of key; unknown keys are left out."""
+
+    def lengths(self) -> Lengths:
+        """Count the jobs of each list, by the counters."""
+
+    def places(self, of: JobList, place: Place, limit: int, *, forward: bool) -> list[Place]:
+        """Give the places of a list next to one, nearest first: behind it, or (not `forward`) before it.
+
+        A place is what the list is ordered by, and the key. Where no index has the order, `UNSORTED` jobs are sorted; those
+        beyond them, far from the end that is looked from, are left out.
+        """
+
+    def rank(self, of: JobList, place: Place, most: int, *, forward: bool) -> int:
+        """Count the jobs of a list before a place, or (not `forward`) behind it, up to `most`."""
 
     def recount(self) -> Recount:
         """Count all jobs row by row, and compare with what is derived."""

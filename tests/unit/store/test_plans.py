@@ -58,6 +58,10 @@ WHOLE_TABLE = {
     "topic_counts": "a row a counter, for somebody who watches",
     "subscription_counts": "a row a subscription, in the reader's thread, for somebody who watches",
     "unwell_subscriptions": "a row a subscription, in the reader's thread, for somebody who watches",
+    **dict.fromkeys(
+        ("lengths", "paused_lines", "lines_behind", "lines_before"),
+        "a row a queue, in the reader's thread, for somebody who watches",
+    ),
     "limited_of_nobody": "every job of a key, for somebody who looks the store over",
     "remove_limited_of_nobody": "every job of a key, for somebody who has the store mended",
 }
@@ -73,6 +77,10 @@ SORTS = {
     "busiest": "a row a queue, in the reader's thread, for somebody who looks",
     "due_counts": "by step and state, of so many jobs, in the reader's thread",
     "failing": "by type and error, of so many jobs, in the reader's thread",
+    **dict.fromkeys(
+        ("in_flight_behind", "in_flight_before", "scheduled_behind", "scheduled_before"),
+        "a bounded number of jobs, in the reader's thread, for somebody who watches",
+    ),
 }
 """Statements that sort what they have found, and why they may."""
 
@@ -200,6 +208,12 @@ SEARCHES = {
     "select_ready": "job_ready",
     "select_first_reserved": "job_ready",
     "ready_heads": "job_ready",
+    "ready_behind": "job_ready",
+    "ready_before": "job_ready",
+    "in_flight_behind": "job_hold",
+    "in_flight_before": "job_hold",
+    "scheduled_behind": "job_due",
+    "scheduled_before": "job_far",
     "places": "job_ready",
     "whole_lines": "job_ready",
     "next_priority": "job_ready",
@@ -431,3 +445,13 @@ def test_a_head_that_stays_is_not_written_again_after_another_process_has_writte
     reader.close()
     one.close()
     other.close()
+
+
+@pytest.mark.parametrize(("name", "side"), [("ready_behind", ">"), ("ready_before", "<")])
+@pytest.mark.parametrize("of", ["ready", "lines"])
+def test_a_place_in_a_line_is_searched_by_both_its_values(
+    connection: apsw.Connection, name: str, side: str, of: str
+) -> None:
+    """By the priority alone, which nearly all jobs have in common, each search would walk the line from its beginning."""
+    steps = plan(connection, sql(name.replace("ready", of)))
+    assert any(f"job_ready (queue=? AND priority=? AND id{side}?)" in step for step in steps), steps

@@ -230,6 +230,75 @@ SELECT name FROM queue WHERE listed OR head_id IS NOT NULL OR blocked;
 -- Queues that are listed or paused.
 SELECT name FROM queue WHERE listed OR paused;
 
+-- name: lengths
+-- How many jobs the lists have that people look at.
+SELECT coalesce(sum(ready), 0), coalesce(sum(blocked), 0), coalesce(sum(in_flight), 0), coalesce(sum(scheduled + retrying), 0)
+FROM queue;
+
+-- name: paused_lines
+-- The first place of each queue that is paused and has ready jobs: it has no head.
+SELECT (SELECT priority FROM job WHERE job.queue = queue.name AND state = @READY ORDER BY priority, id LIMIT 1),
+    (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY ORDER BY priority, id LIMIT 1), name
+FROM queue WHERE paused AND ready > 0;
+
+-- name: lines_behind
+-- In each queue the next place behind one (priority, id). SQLite searches an index by a pair of values only if the second is no key.
+SELECT job.priority, job.id, v.name FROM (
+    SELECT name, coalesce(
+        (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority = ?1 AND id > ?2 ORDER BY id LIMIT 1),
+        (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority > ?1 ORDER BY priority, id LIMIT 1)
+    ) AS next FROM queue WHERE ready > 0
+) AS v CROSS JOIN job ON job.id = v.next;
+
+-- name: lines_before
+-- The same, before it.
+SELECT job.priority, job.id, v.name FROM (
+    SELECT name, coalesce(
+        (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1),
+        (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority < ?1
+            ORDER BY priority DESC, id DESC LIMIT 1)
+    ) AS next FROM queue WHERE ready > 0
+) AS v CROSS JOIN job ON job.id = v.next;
+
+-- name: ready_behind
+-- The next places of one queue's line behind one (priority, id); only the index is read.
+SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND priority = ?1 AND id > ?2
+UNION ALL SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND priority > ?1
+ORDER BY priority, id LIMIT ?3;
+
+-- name: ready_before
+-- The same, before it, nearest first.
+SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND priority = ?1 AND id < ?2
+UNION ALL SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND priority < ?1
+ORDER BY priority DESC, id DESC LIMIT ?3;
+
+-- name: in_flight_behind
+-- Jobs in flight by when they were taken, behind one place; their index has not this order, so only so many (?4) are looked at.
+SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT LIMIT ?4)
+WHERE (at, id) > (?1, ?2) ORDER BY at, id LIMIT ?3;
+
+-- name: in_flight_before
+-- The same, before it, nearest first.
+SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT LIMIT ?4)
+WHERE (at, id) < (?1, ?2) ORDER BY at DESC, id DESC LIMIT ?3;
+
+-- name: scheduled_behind
+-- Waiting jobs by their time, behind one place; those whose time is far stand in an index without this order, so only the first (?4) of
+-- them are looked at.
+SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id > ?2
+UNION ALL SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at > ?1
+UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?4)
+    WHERE (ready_at, id) > (?1, ?2)
+ORDER BY ready_at, id LIMIT ?3;
+
+-- name: scheduled_before
+-- The same, before it, nearest first; of those whose time is far the last are looked at.
+SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id < ?2
+UNION ALL SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at < ?1
+UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at DESC LIMIT ?4)
+    WHERE (ready_at, id) < (?1, ?2)
+ORDER BY ready_at DESC, id DESC LIMIT ?3;
+
 -- name: select_ready_by_key
 -- Jobs that were found by their index entries, all that goes to the worker.
 SELECT @taken FROM job WHERE id IN (@marks) AND state = @READY;

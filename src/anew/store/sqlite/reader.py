@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from itertools import accumulate, takewhile
 from typing import Any
 
 import apsw
 
-from anew.jobs.state import State
-from anew.store.protocol import Due, FailureGroup, Filter, Page, QueueRow, Recount
+from anew.jobs import Job, State
+from anew.jobs.key_limits import Place
+from anew.store.protocol import Due, FailureGroup, Filter, JobList, Lengths, Page, QueueRow, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
+from anew.store.sqlite.job_lists import next_places, rank
 from anew.store.sqlite.payloads import read_payload
 from anew.store.sqlite.queues import Counted, by_state, counted
-from anew.store.sqlite.rows import BLOCKED, STATE, damage
+from anew.store.sqlite.rows import BLOCKED, STATE, damage, job_of
 from anew.store.sqlite.sql import in_lists, in_widths, sql
 from anew.store.topics import TopicFigures
 
@@ -170,6 +173,37 @@ class SqliteReader:
                 break
             place = heads[-1][:2]
         return oldest
+
+    def version(self) -> object:
+        """Give what is another value as soon as anybody has written since."""
+        # The first number is about other connections, the second about this one.
+        return self._connection.pragma("data_version"), self._connection.total_changes()
+
+    def snapshot(self) -> AbstractContextManager[object]:
+        """Have all reads inside the block see the store as it is at one instant."""
+        return self._connection
+
+    def load(self, keys: Sequence[int]) -> list[Job]:
+        """Read jobs by key without their payloads, in order of key."""
+        execute: Callable[..., Any] = self._connection.execute
+        return [
+            job_of(row)
+            for part in in_lists(sorted(set(keys)))
+            for row in execute(sql("load", len(part)), part).fetchall()
+        ]
+
+    def lengths(self) -> Lengths:
+        """Count the jobs of each list, by the counters."""
+        execute: Callable[..., Any] = self._connection.execute
+        return Lengths(*execute(sql("lengths")).fetchone())
+
+    def places(self, of: JobList, place: Place, limit: int, *, forward: bool) -> list[Place]:
+        """Give the places of a list next to one, nearest first; see `Reader`."""
+        return next_places(self._connection.execute, of, place, limit, forward=forward)
+
+    def rank(self, of: JobList, place: Place, most: int, *, forward: bool) -> int:
+        """Count the jobs of a list before a place, or behind it, up to `most`."""
+        return rank(self._connection.execute, of, place, most, forward=forward)
 
     def recount(self) -> Recount:
         """Count all jobs row by row, and look for each queue's first; see `Recount`."""

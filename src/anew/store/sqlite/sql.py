@@ -81,6 +81,11 @@ def sql(name: str, width: int = 1) -> str:
     return text.replace("@marks", ",".join("?" * width))
 
 
+def counting(name: str) -> str:
+    """Give a statement that counts the rows of another."""
+    return f"SELECT count(*) FROM ({sql(name)})"  # noqa: S608 both parts are ours
+
+
 def _row(columns: int) -> str:
     return "(" + ",".join("?" * columns) + ")"
 
