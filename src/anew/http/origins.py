@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anew.net.seam import Headers, Request, Stream, type_json
+from anew.net.seam import Headers, Request, Stream, WebSocket, type_json
 
 PAGES = frozenset({b"/", b"/lab", b"/ui", b"/static"})
 """Pages for browsers, and the files that they load, are at these paths and below, but for the first, which sends on to one."""
@@ -112,3 +112,6 @@ class SharedRequest(Request):
 
     def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
         return self._request.open_stream(status, content_type, (*extra, *self._headers))
+
+    def open_websocket(self, max_message: int) -> WebSocket | None:
+        return self._request.open_websocket(max_message)

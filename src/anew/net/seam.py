@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +66,41 @@ class Stream(ABC):
         """Cut the peer off at once without a clean end; unsent bytes are dropped. `on_close` is not called."""
 
 
+class WebSocket(ABC):
+    """Text messages both ways, on the connection of a request.
+
+    Attributes:
+        writable: False while the peer is behind, as of a `Stream`; after the end too.
+        on_message: Called with each text message. Messages of other kinds are dropped.
+        on_drain: Called when the peer has caught up.
+        on_close: Called once when the connection has ended for any reason but our own `close`.
+    """
+
+    __slots__ = ("on_close", "on_drain", "on_message", "writable")
+
+    def __init__(self) -> None:
+        self.writable = True
+        self.on_message: Callable[[bytes], None] | None = None
+        self.on_drain: Callable[[], None] | None = None
+        self.on_close: Callable[[], None] | None = None
+
+    @abstractmethod
+    def send(self, messages: Sequence[bytes]) -> None:
+        """Send text messages, each UTF-8. Never blocks; after the end it does nothing."""
+
+    @abstractmethod
+    def hold(self) -> None:
+        """Deliver no message until `go_on`."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Deliver messages again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection: the peer is told so. `on_close` is not called."""
+
+
 class Request(ABC):
     """One request, complete with its body.
 
@@ -119,6 +154,23 @@ class Request(ABC):
         Returns:
             The stream, or None if the answer ends with its head (HEAD) or the peer is already gone.
         """
+
+    def open_websocket(self, max_message: int) -> WebSocket | None:
+        """Go on with WebSocket on this connection (RFC 6455).
+
+        What is no handshake, or does not come by HTTP/1.1, is answered here.
+
+        Args:
+            max_message: Bytes of a message of the peer; it is cut off for a longer one.
+
+        Returns:
+            The connection, or None.
+        """
+        refused = refusal(
+            400, "this needs a WebSocket handshake, by HTTP/1.1: Connection: Upgrade, Upgrade: websocket"
+        )
+        self.reply(refused.status, refused.body, refused.content_type, refused.extra)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

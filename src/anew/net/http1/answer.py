@@ -9,7 +9,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from anew.net.http1.head import Fields, RequestLine
-from anew.net.seam import Headers, Request, Stream, bodiless, long_answer, too_much_unread, type_json
+from anew.net.seam import (
+    Headers,
+    Request,
+    Stream,
+    WebSocket,
+    bodiless,
+    long_answer,
+    too_much_unread,
+    type_json,
+)
 
 if TYPE_CHECKING:
     from anew.net.http1.connection import Http1Connection
@@ -143,6 +152,15 @@ class Http1Request(Request):
         self.stream = stream
         conn.answered(self, conn.heads.build(status, content_type, extra, framing))
         return stream
+
+    def open_websocket(self, max_message: int) -> WebSocket | None:
+        # Only here: nobody else should wait for the import.
+        from anew.net.websocket import accepted
+
+        accept = accepted(self.line, self.fields)
+        if accept is None:
+            return super().open_websocket(max_message)
+        return self.conn.become_websocket(self, accept, max_message)
 
     def _reply(self, status: int, body: bytes, content_type: bytes | None, extra: Headers) -> None:
         conn = self.conn

@@ -19,7 +19,7 @@ from anew.net.http1.answer import Http1Request
 from anew.net.http1.body import ChunkedBody, SizedBody
 from anew.net.http1.head import Fields, Refused, RequestLine, check, chunked_length
 from anew.net.http2.frames import preface
-from anew.net.seam import Refusal, long_answer, refusal
+from anew.net.seam import Refusal, WebSocket, long_answer, refusal
 
 if TYPE_CHECKING:
     from anew.net.port import HttpPort
@@ -121,6 +121,7 @@ class Http1Connection(asyncio.Protocol):
         "_rest",
         "_server",
         "_stage",
+        "_successor",
         "_unread_ms",
         "_unsent",
         "_unsent_for",
@@ -149,6 +150,7 @@ class Http1Connection(asyncio.Protocol):
         self.heads = port.answer_heads
         self.served = False
         self.current: Http1Request | None = None
+        self._successor: asyncio.Protocol | None = None  # what the connection goes on as
         self._stage = idle
         self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
         # What comes in.
@@ -350,6 +352,11 @@ class Http1Connection(asyncio.Protocol):
             self._parse(rest + data if rest else data, 0)
 
     def _drop(self, data: bytes) -> None:
+        if (
+            self._successor is not None
+        ):  # it came in one read with the request after which the protocol has changed
+            self._successor.data_received(data)
+            return
         self._dropped += len(data)
         if self._dropped <= max_dropped:
             return
@@ -686,6 +693,38 @@ class Http1Connection(asyncio.Protocol):
             self._ending = True
         self._stage = closed if self._ending else idle
         self._next()
+
+    def become_websocket(self, request: Http1Request, accept: bytes, max_message: int) -> WebSocket | None:
+        """Accept a handshake, and let the connection go on as a WebSocket.
+
+        Args:
+            request: The handshake, which has no answer yet.
+            accept: What proves that it was understood.
+            max_message: See `Request.open_websocket`.
+        """
+        if not self.owes(request) or self._ending or self._eof:
+            self._end_after_answer()
+            request.reply(503, b"", None)
+            return None
+        from anew.net.websocket import WebSocketWire
+
+        ahead_of_answer = self._rest[self._at :] if self._stage == ahead else b""
+        self._stop_listening(closed)
+        if self._paused_ms:
+            self._read_again()
+        self._flush()
+        upgrade = ((b"connection", b"upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-accept", accept))
+        self.transport.write(self.heads.build(101, None, upgrade, b""))
+        self._unsent.becomes(0)
+        request.plain = self.current = None
+        self._successor = successor = WebSocketWire(self._server, self.transport, max_message)
+        self._server.replace(self, successor)
+        self.transport.set_protocol(successor)
+        if self._blocked:
+            successor.pause_writing()
+        if ahead_of_answer:
+            asyncio.get_running_loop().call_soon(successor.data_received, ahead_of_answer)
+        return successor
 
     # ---- bytes out
 

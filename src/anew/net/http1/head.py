@@ -96,11 +96,12 @@ class Fields:
         length: Bytes of body, or `chunked_length`.
         closes: ``Connection: close`` was said.
         keeps: ``Connection: keep-alive`` was said (matters for HTTP/1.0).
+        upgrades: ``Connection: upgrade`` was said.
         expect: The Expect field in lower case, if any.
         plain: One Host, nothing said about closing, no expectation.
     """
 
-    __slots__ = ("closes", "expect", "headers", "keeps", "length", "plain")
+    __slots__ = ("closes", "expect", "headers", "keeps", "length", "plain", "upgrades")
 
     def __init__(self, headers: dict[bytes, bytes], length: int, connection: bytes = b"") -> None:
         self.headers = headers
@@ -108,6 +109,7 @@ class Fields:
         tokens = [token.strip() for token in connection.lower().split(b",")] if connection else ()
         self.closes = b"close" in tokens
         self.keeps = b"keep-alive" in tokens
+        self.upgrades = b"upgrade" in tokens
         expect = headers.get(b"expect")
         self.expect = None if expect is None else expect.lower()
         self.plain = b"host" in headers and not self.closes and expect is None
