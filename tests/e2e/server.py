@@ -46,7 +46,7 @@ def environment() -> dict[str, str]:
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("ANEW_", "ZIZQ_", "FAKTORY_")) and name != "PYTHONUNBUFFERED"
-    } | {"ANEW_FWP_PORT": "0"}
+    } | {"ANEW_FWP_PORT": "0", "ANEW_ADMIN_PORT": "0"}
 
 
 def flag_list(flags: dict[str, Any]) -> list[str]:

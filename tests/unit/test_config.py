@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from anew.config import (
+    Admin,
     Loaded,
     Settings,
     declared,
@@ -271,15 +272,33 @@ def test_a_certificate_may_come_from_several_places() -> None:
         load({"tls-min": "1.1"})
 
 
-def test_half_of_an_admin_certificate_says_at_once_that_there_is_no_such_listener() -> None:
-    with pytest.raises(InvalidConfig, match="the admin listener is not in this build; leave it out"):
-        load({"admin-tls-key": "a.pem"})
+def test_the_admin_listener_is_set_by_flags_variables_and_the_file(tmp_path: Path) -> None:
+    assert load().settings.admin == Admin(off=False, host="127.0.0.1", port=8901)
+    assert load(environ={"ZIZQ_ADMIN_PORT": "1", "ZIZQ_ADMIN_HOST": "::1"}).settings.admin == Admin(
+        host="::1", port=1
+    )
+    assert load(environ={"ANEW_NO_ADMIN": "true"}).settings.admin.off
+    file = tmp_path / "anew.toml"
+    file.write_text("[server]\nadmin-port = 0\n")
+    assert load(file=file).settings.admin.port == 0
+    with pytest.raises(
+        InvalidConfig, match='--admin-port: "70000" is not valid; expected an integer from 0 to 65535'
+    ):
+        load({"admin-port": "70000"})
 
 
-def test_the_admin_listener_is_refused_as_not_in_this_build() -> None:
-    with pytest.raises(NotSupported, match="ZIZQ_ADMIN_PORT: the admin listener is not in this build"):
-        load(environ={"ZIZQ_ADMIN_PORT": "1"})
-    assert load({"no-admin": True}, {"ZIZQ_ADMIN_PORT": "1"}).settings == Settings()
+def test_an_admin_listener_beyond_loopback_needs_tls_and_a_token() -> None:
+    public = {"admin_host": "0.0.0.0"}
+    pair = {f"admin_{name}": value for name, value in PAIR.items()}
+    said = refused_bind(**public)
+    assert said.startswith("--admin-host 0.0.0.0: others could reach this server")
+    assert "set a token" in said
+    assert "for --admin-tls-cert and --admin-tls-key" in refused_bind(token="t", **public)
+    assert "set a token" in refused_bind(**public, **pair)
+    for more in ({"token": "t"}, {"admin_tls_client_ca": "ca.pem"}):
+        assert not refused_bind(**public, **pair, **more)
+    assert not refused_bind(insecure=True, **public)
+    assert not refused_bind(no_admin=True, **public)
 
 
 def refused_bind(**flags: object) -> str:

@@ -37,6 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "topics": {"engine", *BELOW_ENGINE},
     "http": {"net", "engine", "topics", "jq", *BELOW_ENGINE},
     "fwp": {"net", "engine", *BELOW_ENGINE},
+    "admin": {"http", "net", "engine", *BELOW_ENGINE},
     "web": {"http", "net", "lab", "engine", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
@@ -52,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
         "tasks",
         "topics",
         "http",
+        "admin",
         "fwp",
         "net",
         "web",
@@ -76,6 +78,7 @@ OUTSIDE_WORLD = {
 OWNERS = {
     "apsw": "store.sqlite",
     "hpack": "net",
+    "websockets": "net client",
     "h2": "net",
     "click": "cli",
     "uvloop": "app tasks",
@@ -221,7 +224,7 @@ def test_a_wrong_arrow_would_be_seen(module: str, text: str, wrong: int) -> None
     assert len(wrong_arrows(module, imported(ast.parse(text), module))) == wrong
 
 
-EDGES = ("http", "fwp", "web", "worker", "client", "cli")
+EDGES = ("http", "admin", "fwp", "web", "worker", "client", "cli")
 OF_A_STORE = {"Store", "Reader", "Staging", "Device"}
 
 

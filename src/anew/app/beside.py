@@ -47,6 +47,7 @@ def served(path: Path, webhooks: Webhooks) -> Iterator[tuple[str, str]]:
     settings = replace(
         usual,
         listen=Listen(port=0, token=token),
+        admin=replace(usual.admin, off=True),
         fwp=replace(usual.fwp, off=True),
         store=replace(usual.store, root_dir=path),
         retry=replace(usual.retry, policy="even", limit=None, interruption_limit=CRASHES),

@@ -25,13 +25,18 @@ def certificates_of(settings: Settings) -> dict[str, Certificate]:
     Raises:
         InvalidConfig: A file cannot be used.
     """
-    listen, fwp = settings.listen, settings.fwp
+    listen, admin, fwp = settings.listen, settings.admin, settings.fwp
     found: dict[str, Certificate] = {}
     if listen.tls_cert and listen.tls_key:
         files = TlsFiles(
             cert=listen.tls_cert, key=listen.tls_key, client_ca=listen.tls_client_ca, minimum=listen.tls_min
         )
         found["primary"] = Certificate(files, HTTP_ALPN)
+    if admin.tls_cert and admin.tls_key and not admin.off:
+        files = TlsFiles(
+            cert=admin.tls_cert, key=admin.tls_key, minimum=listen.tls_min, prefix="--admin-tls-"
+        )
+        found["admin"] = Certificate(replace(files, client_ca=admin.tls_client_ca), HTTP_ALPN)
     if fwp.tls_cert and fwp.tls_key and not fwp.off:
         files = TlsFiles(cert=fwp.tls_cert, key=fwp.tls_key, minimum=listen.tls_min, prefix="--fwp-tls-")
         found["fwp"] = Certificate(replace(files, client_ca=fwp.tls_client_ca))

@@ -48,6 +48,12 @@ def stop_signals() -> tuple[signal.Signals, ...]:
     return (signal.SIGTERM, signal.SIGINT)
 
 
+_WITHOUT = {
+    "--fwp-": ", --no-fwp leaves the Faktory protocol out",
+    "--admin-": ", --no-admin leaves the admin listener out",
+}
+
+
 def address_of(host: str, port: int) -> str:
     """Write an address as a URL has it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -62,7 +68,7 @@ def cannot_listen(host: str, port: int, error: OSError, prefix: str = "--") -> U
         prefix: What the flags begin with that name it.
     """
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
-    without = ", --no-fwp leaves the Faktory protocol out" if prefix == "--fwp-" else ""
+    without = _WITHOUT.get(prefix, "")
     return Unavailable(
         f"cannot listen on {prefix}host {host} {prefix}port {port} ({reason}); expected an address of this machine and "
         f"a port that no other program has ({prefix}port 0 takes a free one{without})"

@@ -13,6 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from anew.admin.api import AdminApi
+from anew.admin.backup import Backups
+from anew.admin.compact import Compacting
+from anew.admin.events import Events
 from anew.app.certificates import Certificates, certificates_of
 from anew.app.deliver import Deliverers
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
@@ -68,6 +72,7 @@ from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
 from anew.store.protocol import Store
+from anew.store.sqlite import Places, archive, remove_unsent
 from anew.topics.registry import any_subscription
 from anew.web import assets, faktory
 from anew.web.dashboard import actions
@@ -78,9 +83,14 @@ from anew.web.lab.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
 
-_SCHEMES = {"primary": ("http", "https"), "fwp": ("tcp", "tcp+tls"), "fwp-web": ("http", "https")}
+_SCHEMES = {
+    "primary": ("http", "https"),
+    "admin": ("http", "https"),
+    "fwp": ("tcp", "tcp+tls"),
+    "fwp-web": ("http", "https"),
+}
 
-_FLAGS = {"primary": "--", "fwp": "--fwp-", "fwp-web": "--fwp-web-"}
+_FLAGS = {"primary": "--", "admin": "--admin-", "fwp": "--fwp-", "fwp-web": "--fwp-web-"}
 """How the settings of each door begin."""
 
 _HANDSHAKES_MS = {"fwp": HANDSHAKE_MS}
@@ -141,7 +151,7 @@ class Server:
         """Serve until told to stop.
 
         Args:
-            ready: Called with the address of each door by its name (``primary``, ``fwp``) once all are open.
+            ready: Called with the address of each door by its name (``primary``, ``admin``, ``fwp``) once all are open.
             heeds_signals: Stop at a signal; only in the main thread.
 
         Returns:
@@ -198,6 +208,11 @@ class Server:
         doors: list[tuple[str, str, int, Callable[[], asyncio.Protocol]]] = [
             ("primary", self.settings.listen.host, self.settings.listen.port, http.connection)
         ]
+        backups = None
+        if not self.settings.admin.off:
+            backups = Backups(partial(archive, Places.at(self.settings.store.root_dir)), loop)
+            server.on_drain.append(backups.stop)
+            doors.append(("admin", *self._admin(server, context, loop, backups)))
         if not self.settings.fwp.off:
             service, port = self._fwp(server, commit, reads, loop, context.chunks)
             context.workers.doors.append(service.workers)
@@ -231,11 +246,26 @@ class Server:
         await deliverers.stop()
         fold_checks.close()
         commit.close()
+        if backups is not None:
+            await backups.close()
         self._expressions.close()
         await helper.close()
         searches.close()
         reads.close()
         return 0
+
+    def _admin(
+        self, server: NetServer, context: Context, loop: asyncio.AbstractEventLoop, backups: Backups
+    ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
+        """Put the admin listener together; give where it listens, and what makes its connections."""
+        router = Router()
+        router.add("GET", "/events", Events(context, loop).open, streams=True)
+        router.add("POST", "/backup", backups.send, streams=True)
+        router.add("POST", "/compact", Compacting(context, loop).compact, streams=True)
+        secure = "admin" in self.certificates.by_door
+        api = AdminApi(api_settings(self.settings, secure=secure), context.counters, router)
+        chosen = self.settings.admin
+        return chosen.host, chosen.port, HttpPort(server, api).connection
 
     def _fwp(
         self,
@@ -405,6 +435,7 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     store = open_store(settings)
     try:
         server = Server(settings, store, load=lambda: _told(load()), certificates=certificates)
+        remove_unsent(Places.at(settings.store.root_dir))
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})

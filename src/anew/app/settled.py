@@ -112,6 +112,7 @@ def api_settings(settings: Settings, *, secure: bool) -> ApiSettings:
     """
     listen, limits = settings.listen, settings.limits
     hosts = {name.lower().encode() for name in listen.allowed_hosts} | {_bracketed(listen.host)}
+    hosts.add(_bracketed(settings.admin.host))
     if public := urlsplit(settings.webhooks.public_url or "").hostname:  # receivers confirm under that name
         hosts.add(_bracketed(public))
     return ApiSettings(

@@ -14,6 +14,7 @@ from anew.units import parse_duration_with_unit
 
 _SECTIONS: Final = {
     "listen": "Listening",
+    "admin": "Administration",
     "fwp": "Faktory Work Protocol",
     "store": "Storing",
     "retry": "Retrying",

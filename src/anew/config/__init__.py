@@ -19,12 +19,13 @@ from anew.config.load import (
     unsafe_binds,
 )
 from anew.config.setting import SettingSpec
-from anew.config.settings import Connect, Fwp, Listen, Settings, Webhooks, declared
+from anew.config.settings import Admin, Connect, Fwp, Listen, Settings, Webhooks, declared
 from anew.config.tables import CronTable, PolicyRule, ThrottleTable
 from anew.config.zizq import FOREIGN
 
 __all__ = [
     "FOREIGN",
+    "Admin",
     "Connect",
     "CronTable",
     "Fwp",

@@ -13,7 +13,7 @@ from typing import Final
 from anew.config import faktory
 from anew.config.setting import SettingSpec
 from anew.config.settings import Connect, Settings, Webhooks, declared
-from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
+from anew.config.zizq import FOREIGN, commit_of
 from anew.errors import InvalidConfig
 from anew.units import reason_of, shown
 
@@ -87,7 +87,6 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
         for name, setting in FOREIGN.items()
         if (found := sources.find(setting))
     }
-    refuse_listeners(foreign)
     full = commit_of(foreign, groups["store"].get("commit"), origins["server.commit"])
     if full and not groups["store"].get("commit"):
         origins["server.commit"] = full
@@ -172,6 +171,14 @@ _MISSING: Final = {
         _NO_TLS,
         "give it a certificate (anew tls init makes one, for --tls-cert and --tls-key)",
     ),
+    ("admin-host", "authentication"): (
+        _NO_AUTHENTICATION,
+        "set a token (ANEW_TOKEN or --token @file)",
+    ),
+    ("admin-host", "tls"): (
+        _NO_TLS,
+        "give it a certificate (anew tls init makes one, for --admin-tls-cert and --admin-tls-key)",
+    ),
     ("fwp-host", "authentication"): (
         _NO_AUTHENTICATION,
         "set a password (FAKTORY_PASSWORD or --fwp-password-file)",
@@ -208,8 +215,11 @@ class UnsafeBind:
 
 def unsafe_binds(settings: Settings) -> list[UnsafeBind]:
     """Give the addresses that others can reach while nothing asks them who they are, or nothing is encrypted."""
-    listen, fwp = settings.listen, settings.fwp
+    listen, admin, fwp = settings.listen, settings.admin, settings.fwp
     doors = [("host", listen.host, bool(listen.token or listen.tls_client_ca), bool(listen.tls_cert))]
+    if not admin.off:
+        asks = bool(listen.token or admin.tls_client_ca)
+        doors.append(("admin-host", admin.host, asks, bool(admin.tls_cert)))
     if not fwp.off:
         doors.append(("fwp-host", fwp.host, bool(fwp.password or fwp.tls_client_ca), bool(fwp.tls_cert)))
     if not fwp.off and fwp.web_port is not None:
@@ -278,7 +288,7 @@ def _key(setting: SettingSpec) -> str:
     return f"{setting.table}.{setting.name}"
 
 
-_TLS_PREFIXES: Final = {"listen": "tls-", "fwp": "fwp-tls-"}
+_TLS_PREFIXES: Final = {"listen": "tls-", "admin": "admin-tls-", "fwp": "fwp-tls-"}
 
 
 def _insist_on_pairs(groups: Mapping[str, Mapping[str, object]], origins: Mapping[str, str]) -> None:

@@ -59,6 +59,23 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """The admin listener: backups, compaction, and the live view of the queues."""
+
+    off: bool = _of(False, "no-admin", "switch", "Do not listen for administration.", zizq=True)
+    host: str = _of("127.0.0.1", "admin-host", "host",
+        "Address to bind for it, an IP literal or localhost; beyond loopback it needs TLS and a token, or --insecure.", zizq=True)
+    port: int = _of(8901, "admin-port", "integer", "Port of the admin listener; 0 takes a free one.",
+                    high=65535, zizq=True)
+    tls_cert: Path | None = _of(None, "admin-tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
+        "Certificate of its port (PEM), which then speaks TLS and nothing else.", zizq=True)
+    tls_key: Path | None = _of(None, "admin-tls-key", "path",  # noqa: RUF009 it gives a field, as all do
+        "Its private key, without a password (PEM).", zizq=True)
+    tls_client_ca: Path | None = _of(None, "admin-tls-client-ca", "path",  # noqa: RUF009 it gives a field, as all do
+        "Authorities of clients (PEM): who brings no certificate of theirs is not let in.", zizq=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fwp:
     """The Faktory Work Protocol: where it is spoken, and where it follows Faktory or is safer."""
 
@@ -282,6 +299,7 @@ class Settings:
     """All settings; each module is handed the part that it needs."""
 
     listen: Listen = Listen()
+    admin: Admin = Admin()
     fwp: Fwp = Fwp()
     fwp_tables: FwpTables = FwpTables()
     store: Store = Store()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -91,6 +91,18 @@ class Enqueued(Struct, frozen=True, gc=False):
         return Enqueued(keys, self.now, here)
 
 
+class Ended(NamedTuple):
+    """The jobs of one transaction whose attempts were reported on.
+
+    Attributes:
+        completed: The keys of those that succeeded.
+        failed: The keys of those that failed, whether or not they run again.
+    """
+
+    completed: list[int]
+    failed: list[int]
+
+
 class Numbers:
     """Gives out numbers that must not repeat in any process: the jobs' keys, and the phases of those that fail.
 
@@ -123,6 +135,7 @@ class Parts:
 
     Attributes:
         expressions: What evaluates those of jobs that are folded together; None: none are.
+        on_ended: Called after each commit with the attempts that ended in it; None: nobody listens, and nothing is noted.
         full: New jobs are refused for want of space.
         recount_due: A process has died: counters are derived, and are to be checked against the rows.
     """
@@ -136,6 +149,7 @@ class Parts:
     stats: Stats
     rng: Callable[[], float]
     expressions: Expressions | None = None
+    on_ended: Callable[[Ended], None] | None = None
     full: bool = False
     recount_due: bool = False
 
@@ -152,6 +166,7 @@ class Batch:
         due_changed: Waiting jobs may be due at other times than before.
         take_goes_on: A take has met so many jobs that may not start that it has left others in line for the next batch.
         deliveries: What was taken, to be handed out after the commit.
+        ended: The attempts that were reported on, if anybody listens.
         on_undo: Called if the transaction does not last.
         undo: Holds that were let go of, to be put back if the transaction does not last.
     """
@@ -164,6 +179,7 @@ class Batch:
         "defaults",
         "deliveries",
         "due_changed",
+        "ended",
         "now",
         "on_undo",
         "stats",
@@ -182,6 +198,7 @@ class Batch:
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
+        self.ended = None if parts.on_ended is None else Ended([], [])
         self._hooks: Hooks | None = None
         self._hooked: set[int] = set()
 
@@ -319,6 +336,8 @@ class Batch:
             done.update(self._complete([key for key in keys if key not in done]))
         self.free(done)
         self.stats.completed += len(done)
+        if self.ended is not None:
+            self.ended.completed.extend(done)
         return done
 
     def _complete(self, keys: list[int]) -> list[int]:
@@ -402,6 +421,8 @@ class Batch:
             self.settle(changes)
             self.stats.failed += len(changes)
             self.stats.lapsed += len(changes)
+            if self.ended is not None:
+                self.ended.failed.extend(change.key for change in changes)
         for interruption, released_keys in given_back.items():
             self.release(released_keys, interruption)
             self.stats.released += len(released_keys)

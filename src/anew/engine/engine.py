@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 
 from anew.clock import Clock
-from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
+from anew.engine.batch import Batch, Ended, Enqueued, Limits, Numbers, Parts
 from anew.engine.cron_firing import fire_due
 from anew.engine.fetches import Fetch, Fetches
 from anew.engine.ops import Call, Enqueue, Op
@@ -173,6 +173,8 @@ class Engine:
             if self._sync(unanswered):
                 answer(unanswered)
                 self._deliver(undelivered, batch.now)
+                if batch.ended is not None:
+                    self._tell_ended(batch.ended)
         except Exception:
             raise
         except BaseException:  # Ctrl-C in a program that embeds the engine
@@ -312,6 +314,18 @@ class Engine:
                 log.exception("taken jobs could not be delivered; they are given back")
                 self.dispatcher.remove(taker)
                 taker.broken()
+
+    def listen_ended(self, listener: Callable[[Ended], None] | None) -> None:
+        """Have somebody told after each commit which attempts have ended in it, or nobody."""
+        self.parts.on_ended = listener
+
+    def _tell_ended(self, ended: Ended) -> None:
+        """Tell the listener; if it raises, that hurts nobody else."""
+        if self.parts.on_ended is not None and (ended.completed or ended.failed):
+            try:
+                self.parts.on_ended(ended)
+            except Exception:
+                log.exception("who listens to the ends of attempts has failed")
 
     # -- when a batch does not go through
 

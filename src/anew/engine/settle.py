@@ -112,6 +112,8 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
         results.append(after(job, change))
         if isinstance(failure, Failed):
             batch.stats.failed += 1
+            if batch.ended is not None:
+                batch.ended.failed.append(key)
             if change.state is not State.DEAD:
                 batch.stats.count_retry(change.attempts)
     batch.settle(changes)

@@ -148,6 +148,25 @@ def reap_hooks(batch: Batch) -> int:
     )
 
 
+class Compaction:
+    """Removes what is needed no more and copies the store's log, some in each batch."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def run(self, batch: Batch) -> bool:
+        """Do some of it, inside a batch; report whether there is more."""
+        more = batch.store.sweep(SWEPT)
+        more |= reap(batch) + reap_hooks(batch) + batch.store.topics.purge(batch.now, SWEPT) > 0
+        device = batch.store.device
+        if more or device is None:
+            return more
+        if not self._asked:
+            self._asked = True
+            device.shorten_log()
+        return not device.is_log_short()
+
+
 def watch_space(batch: Batch) -> None:
     """Refuse new jobs while there is little space on the disk, and take them again when there is more."""
     device = batch.store.device

@@ -110,7 +110,7 @@ def test_a_copy_takes_the_place_of_an_older_one_only_when_it_is_whole(
     old = target.read_bytes()
     put(store, new_job(), first_key=99)
 
-    def broken(path: Path) -> int:
+    def broken(path: Path, stopped: object) -> int:
         raise StoreFailed("damaged")
 
     with monkeypatch.context() as patch:
@@ -118,7 +118,7 @@ def test_a_copy_takes_the_place_of_an_older_one_only_when_it_is_whole(
         with pytest.raises(StoreFailed):
             back_up(places, target, quiet)
     with monkeypatch.context() as patch:
-        patch.setattr(backup, "verify", lambda path: 3)
+        patch.setattr(backup, "verify", lambda path, stopped: 3)
         with pytest.raises(StoreFailed, match="does not hold the 9 jobs"):
             back_up(places, target, quiet)
     assert target.read_bytes() == old

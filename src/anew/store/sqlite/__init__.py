@@ -4,6 +4,7 @@ from anew.store.sqlite.archive import SqliteArchive
 from anew.store.sqlite.backup import Copied, back_up, restore
 from anew.store.sqlite.examination import Examination, Finding, examine
 from anew.store.sqlite.opening import Places
+from anew.store.sqlite.sent import archive, remove_unsent
 from anew.store.sqlite.store import SqliteStore
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "Places",
     "SqliteArchive",
     "SqliteStore",
+    "archive",
     "back_up",
     "examine",
+    "remove_unsent",
     "restore",
 ]

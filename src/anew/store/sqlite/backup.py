@@ -17,6 +17,7 @@ import apsw
 
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations, sync_directory
+from anew.store.sqlite.packing import is_archive, unpack
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.turnstile import Turnstile
 from anew.units import shown
@@ -26,6 +27,9 @@ STEP_PAGES = 256
 
 REST = 0.5
 """Of a step's time, how long the disk is then left to others."""
+
+ASKED_AFTER = 100_000
+"""Steps of SQLite after which a verification asks whether anybody still wants it; some milliseconds."""
 
 UNFINISHED = ".unfinished"
 REPLACED = ".replaced"
@@ -42,10 +46,20 @@ class Copied(NamedTuple):
     size: int
 
 
-def back_up(places: Places, target: Path, progress: Progress) -> Copied:
+def _never() -> bool:
+    return False
+
+
+def back_up(places: Places, target: Path, progress: Progress, stopped: Callable[[], bool] = _never) -> Copied:
     """Copy a store as it is at one instant; a server and programs may go on writing to it.
 
     Their log grows while the copy is made, because its older part must stay; otherwise they notice nothing but a busier disk.
+
+    Args:
+        places: Of the store.
+        target: The copy.
+        progress: See `Progress`; what it raises ends the copying.
+        stopped: Says, while the copy is verified, whether nobody wants it any more.
 
     Raises:
         NotFound: There is no store.
@@ -65,7 +79,7 @@ def back_up(places: Places, target: Path, progress: Progress) -> Copied:
             with source:  # one transaction: every page is of the instant of the first read
                 jobs = _first(source, "SELECT count(*) FROM job")
                 _copy(source, unfinished, progress)
-        if verify(unfinished) != jobs:
+        if verify(unfinished, stopped) != jobs:
             raise StoreFailed(f"the copy does not hold the {jobs} jobs of the store; nothing was kept of it")
         return _finish(unfinished, target, jobs)
     except apsw.FullError as error:
@@ -82,21 +96,22 @@ def restore(source: Path, places: Places, progress: Progress, *, force: bool = F
     """Put a copy in a store's place.
 
     Args:
-        source: What `back_up` has made, or the closed database of a data directory.
+        source: What `back_up` has made, an archive of a server, or the closed database of a data directory.
         places: Where the store is to be.
         progress: See `Progress`.
         force: Also where a store is; that one is kept under another name.
 
     Raises:
         NotFound: There is no such file.
-        InvalidInput: It is one of the store's own files.
-        Conflict: A store is there, or some process has it open.
+        InvalidInput: It is one of the store's own files, or an archive that is none of a server of ours.
+        Conflict: A store is there (or, for an archive, anything in its folder), or some process has it open.
         StoreFailed: The copy is damaged, or is no store of ours.
         NewerStore: A newer program wrote it.
     """
     if not source.is_file():
         raise NotFound(f"{shown(str(source))} is no file; expected a copy that anew backup has made")
     _refuse_own(source, places, "a copy of it that anew backup has made")
+    sent = is_archive(source)
     folder = places.database.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     occupied = places.database.exists() and places.database.stat().st_size > 0
@@ -104,11 +119,18 @@ def restore(source: Path, places: Places, progress: Progress, *, force: bool = F
         raise Conflict(
             f"{shown(str(folder))} holds a store; choose another --root-dir, or replace it with --force"
         )
+    if sent and not force and any(folder.iterdir()):
+        raise Conflict(
+            f"{shown(str(folder))} is not empty; expected a --root-dir that is missing or empty for an archive, or --force"
+        )
     with _nobody_else(places):
         unfinished = _fresh(places.database)
         try:
-            with closing(_opened(source)) as copy:
-                _copy(copy, unfinished, progress)
+            if sent:
+                unpack(source, unfinished, progress)
+            else:
+                with closing(_opened(source)) as copy:
+                    _copy(copy, unfinished, progress)
             jobs = verify(unfinished)
             if occupied:
                 _put_aside(places.database)
@@ -121,8 +143,12 @@ def restore(source: Path, places: Places, progress: Progress, *, force: bool = F
             _remove(unfinished)
 
 
-def verify(path: Path) -> int:
+def verify(path: Path, stopped: Callable[[], bool] = _never) -> int:
     """Read a copy from end to end; give the number of its jobs.
+
+    Args:
+        path: The copy.
+        stopped: Asked now and then; the reading ends when it says so, as if the copy were damaged.
 
     Raises:
         StoreFailed: It is damaged, or no store of ours.
@@ -130,6 +156,7 @@ def verify(path: Path) -> int:
     """
     with closing(apsw.Connection(_still(path), flags=_STILL)) as copy:
         try:
+            copy.set_progress_handler(stopped, ASKED_AFTER)
             if copy.pragma("application_id") != APPLICATION_ID:
                 raise StoreFailed(f"{shown(str(path))} is no store of Anew's")
             newest = max(number for number, _ in migrations())

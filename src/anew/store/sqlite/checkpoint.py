@@ -100,13 +100,14 @@ class Log:
     Attributes:
         thread: Copies beside the writer; None leaves all of it to the writer.
         can_sync: Whether `sync` may be called; where not, SQLite syncs in each commit.
+        hurries: It is being copied though it is not long.
         is_synced: Nobody has written since the last `sync`; the store says so of other processes.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.thread: Checkpointer | None = None
-        self.can_sync = self.is_synced = False
+        self.can_sync = self.is_synced = self.hurries = False
         self._fd = -1
         self._pages = 0
         self._mark = opening.CHECKPOINT_PAGES
@@ -114,7 +115,11 @@ class Log:
 
     def is_long(self) -> bool:
         """Report whether it is time to shorten it."""
-        return self._pages >= self._mark
+        return self.hurries or self._pages >= self._mark
+
+    def hurry(self) -> None:
+        """Have it shortened by the next commits, however long it is."""
+        self.hurries = True
 
     def shorten(self) -> None:
         """Have the log copied by the thread, if there is one, then copy the rest and so let the log start over."""
@@ -134,6 +139,7 @@ class Log:
         usual = opening.CHECKPOINT_PAGES
         self._mark = usual if copied >= pages else self._pages + usual
         self._pages = 0
+        self.hurries = False
 
     def copy(self) -> tuple[int, int]:
         """Copy what can be copied now; give the pages that the log has, and those that are copied."""

@@ -406,6 +406,14 @@ class SqliteStore:
 
     # -- numbers given out, and what is written ahead of its job
 
+    def shorten_log(self) -> None:
+        """Have the next commits copy the log into the database, however short it is."""
+        self._log.hurry()
+
+    def is_log_short(self) -> bool:
+        """Report whether they have."""
+        return not self._log.hurries
+
     def remember(self) -> None:
         """Write the largest numbers given out, as they are now."""
         self._write_last_key()
