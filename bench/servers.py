@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-OURS = [sys.executable, "-m", "anew", "serve", "--global-in-flight-limit", "0"]
+OURS = [sys.executable, "-m", "anew", "serve", "--global-in-flight-limit", "0", "--no-admin"]
 """Our server, without the limit on jobs in flight that would bound a take instead of the server."""
 
 START_S = 60

@@ -46,7 +46,7 @@ class Stage:
         """
         server = self._start(
             "anew", "serve", "--root-dir", "data", "--port", str(self._port), "--log-format", "json",
-            "--default-completed-job-retention", "1h", "--min-free-disk", "16MiB", "--no-fwp",
+            "--default-completed-job-retention", "1h", "--min-free-disk", "16MiB", "--no-fwp", "--no-admin",
         )  # fmt: skip
         self._server = server
         assert server.stdout is not None

@@ -66,7 +66,7 @@ class Site:
             "127.0.0.1/32",
         ]
         common += ["--webhook-confirmation", "off", "--log-level", "error"]
-        serve = ["serve", "--port", str(self.port), "--no-fwp", "--deliverers", "0"]
+        serve = ["serve", "--port", str(self.port), "--no-fwp", "--no-admin", "--deliverers", "0"]
         words = [*(serve if role == "serve" else ["deliver"]), *common]
         self.running[role] = subprocess.Popen(
             [sys.executable, "-m", "anew", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -73,7 +73,7 @@ class Site:
         self._started += 1
         log = str(self.folder / f"log-{self._started}")
         if role == "serve":
-            ports = ["--port", str(self._port), "--no-fwp", "--log-level", "error"]
+            ports = ["--port", str(self._port), "--no-fwp", "--no-admin", "--log-level", "error"]
             words = ["-m", "anew", "serve", "--root-dir", str(self.data), *ports]
         else:
             *over, verb = role.split()

@@ -42,6 +42,6 @@ class Compacting:
         if isinstance(more, AnewError):
             reply_error(request, form, more)
         elif more:
-            self._loop.call_later(PAUSE_S, self._go_on, request, form, compaction)
+            self._loop.call_later(PAUSE_S, partial(self._go_on, request, form, compaction))
         else:
             request.reply(204, b"", None)

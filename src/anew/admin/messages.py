@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from anew.engine.windows import Anchor, Around, Head, Offset, Tail, Window
+from anew.http.formats import JSON
 from anew.http.render import shown_job
 from anew.jobs import IdText, Job
 from anew.jobs.codec import U16, U32, At
@@ -229,7 +230,7 @@ class Writer:
     def __init__(self, ids: IdText, version: str) -> None:
         self._ids = ids
         self._version = version
-        self._encode = msgspec.json.Encoder().encode
+        self._encode: Callable[[object], bytes] = JSON.encode
 
     def server(self, lengths: Lengths, uptime_ms: int) -> Raw:
         """Give what each message of one moment says of the server."""

@@ -130,7 +130,7 @@ class Watch:
             return
         self._stop_timer()
         rest_s = self._took_s if self._soon else max(LOOK_S, REST * self._took_s)
-        self._timer = self._loop.call_at(self._looked_at + rest_s, self._look)
+        self._timer = self._loop.call_at(max(self._loop.time(), self._looked_at + rest_s), self._look)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -166,7 +166,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["tls", "init", "--client", "../x"], 2, '"../x" is not valid as a client'),
         (["tls", "init", "--ca-cert", "x"], 2, "--ca-cert is given without --ca-key"),
         (["tls", "client-cert", "--name", "w"], 2, "--ca-cert: anew-data/tls/ca-cert.pem cannot be read"),
-        (["serve", "--admin-port", "0"], 5, "not in this build"),
+        (["serve", "--admin-tls-cert", "c"], 2, "--admin-tls-key"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
