@@ -287,6 +287,16 @@ def test_the_admin_listener_is_set_by_flags_variables_and_the_file(tmp_path: Pat
         load({"admin-port": "70000"})
 
 
+def test_commands_find_the_admin_listener_of_the_server_that_these_settings_would_start() -> None:
+    assert load_connect({}, {}, None).admin_url == "http://127.0.0.1:8901"
+    assert load_connect({}, {"ANEW_ADMIN_PORT": "9"}, None).admin_url == "http://127.0.0.1:9"
+    assert load_connect({}, {"ZIZQ_ADMIN_URL": "https://q.example"}, None).admin_url == "https://q.example"
+    loaded = load({"admin-port": "9"})
+    assert loaded.settings.connect.admin_url == "http://127.0.0.1:9"
+    assert loaded.origins["client.admin-url"] == "the server's address"
+    assert load().settings.connect.url == "http://127.0.0.1:7890"
+
+
 def test_an_admin_listener_beyond_loopback_needs_tls_and_a_token() -> None:
     public = {"admin_host": "0.0.0.0"}
     pair = {f"admin_{name}": value for name, value in PAIR.items()}

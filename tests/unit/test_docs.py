@@ -262,10 +262,11 @@ def test_the_flags_of_the_commands_that_speak_to_a_server_are_told_from_their_se
     flags = {name for flag in find(["queues", "list"])[0].params for name in flag.opts}
     text = (DOCS / "operations.md").read_text("utf-8")
     named = {setting.name for _, _, setting in declared() if setting.table == "client"}
-    assert {name for name in named if f"--{name}" in flags} == named - {"timeout"}
+    assert {name for name in named if f"--{name}" in flags} == named - {"timeout", "admin-url"}
+    assert "--admin-url" in {name for flag in find(["top"])[0].params for name in flag.opts}
     assert "`--url`, `--token`, `--ca`, `--cert`, `--key`" in text
     for name in named:
-        assert f"`ANEW_{name.upper()}`" in text
+        assert f"`ANEW_{name.upper().replace('-', '_')}`" in text
 
 
 # -- names

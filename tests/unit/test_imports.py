@@ -41,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "web": {"http", "net", "lab", "engine", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
+    "top": {"client", *LEAVES},
     "tasks": {"client", "engine", "store.sqlite", "topics", "jq", *BELOW_ENGINE},
     "webhooks": {"topics", *LEAVES},
     "testing": {"tasks"},
@@ -62,7 +63,7 @@ ARROWS: dict[str, set[str]] = {
         "store.sqlite",
         *BELOW_ENGINE,
     },
-    "cli": {"app", "tasks", "topics", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
+    "cli": {"app", "top", "tasks", "topics", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},
 }
 """What each room may import, besides itself. A new room needs a line here."""
@@ -79,6 +80,8 @@ OWNERS = {
     "apsw": "store.sqlite",
     "hpack": "net",
     "websockets": "net client",
+    "textual": "top",
+    "rich": "top",
     "h2": "net",
     "click": "cli",
     "uvloop": "app tasks",

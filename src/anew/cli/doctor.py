@@ -11,6 +11,7 @@ import click
 
 from anew.cli.exit_codes import REFUSED
 from anew.cli.output import one_line, show_json
+from anew.cli.remote import admin_client
 from anew.cli.settings import load
 from anew.errors import InvalidInput
 from anew.units import shown
@@ -91,17 +92,33 @@ def _print(facts: dict[str, str], mended: list[str], findings: list[dict[str, An
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @_root_dir
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Have a server send the copy, from its admin listener, such as http://127.0.0.1:8901; FILE is a compressed tar then.",
+)
 @_json
-def backup(file: Path, root_dir: str | None, as_json: bool) -> None:
+def backup(file: Path, root_dir: str | None, url: str | None, as_json: bool) -> None:
     """Copy the store into FILE, as it is at one instant, while a server goes on writing to it.
 
-    The copy is verified before it gets its name: if anything kills the copying, FILE is what it was before.
+    The copy is verified before it gets its name: if anything kills the copying, FILE is what it was before. With --url the
+    server verifies it; ANEW_TOKEN is its token.
 
     \b
     Examples:
       anew backup /backups/anew-monday.db
       anew backup nightly.db --root-dir /var/lib/anew --json
+      anew backup nightly.tar.gz --url http://127.0.0.1:8901
     """
+    if url is not None:
+        if root_dir is not None:
+            raise InvalidInput("--url and --root-dir: expected one of them", field="url")
+        size = admin_client({"client.admin-url": url}).backup(file)
+        if as_json:
+            show_json({"path": str(file), "bytes": size, "verified": True})
+        else:
+            click.echo(one_line(f"saved, verified by the server: {size} bytes, {file}"))
+        return
     from anew.app.doctor import copy_out
 
     _report("saved", copy_out(_directory(root_dir), file, _progress(as_json)), as_json)
@@ -115,7 +132,7 @@ def backup(file: Path, root_dir: str | None, as_json: bool) -> None:
 @_root_dir
 @_json
 def restore(file: Path, force: bool, root_dir: str | None, as_json: bool) -> None:
-    """Make FILE, a copy that anew backup has made, the store of a data directory.
+    """Make FILE, a copy that anew backup has made or a server has sent, the store of a data directory.
 
     The copy is verified first. Refused while a server or another program has the store open, and where a store is
     without --force. Jobs that were in flight when the copy was made are ready again at the next start.
@@ -124,6 +141,7 @@ def restore(file: Path, force: bool, root_dir: str | None, as_json: bool) -> Non
     Examples:
       anew restore /backups/anew-monday.db --root-dir /var/lib/anew
       anew restore nightly.db --force
+      anew restore nightly.tar.gz --root-dir /var/lib/other
     """
     from anew.app.doctor import copy_in
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from anew.client import Client, Filters
 from anew.config import find_file, load_connect, load_webhooks
 from anew.errors import InvalidInput
 from anew.units import shown
+
+if TYPE_CHECKING:
+    from anew.client.admin import AdminClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,6 +96,38 @@ def _client(flags: dict[str, Any]) -> Iterator[Client]:
         )
         with client:
             yield client
+
+
+def admin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that reach a server's admin listener, and an `AdminClient` as its first argument."""
+
+    @admin_url
+    @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
+    @click.option("--ca", metavar="FILE", help="Certificates to trust, PEM. [ANEW_CA, the system's]")
+    @click.option("--cert", metavar="FILE", help="Client certificate, PEM. [ANEW_CERT]")
+    @click.option("--key", metavar="FILE", help="Its private key, PEM. [ANEW_KEY, in the file of --cert]")
+    @functools.wraps(function)
+    def command(*args: Any, **options: Any) -> Any:
+        names = {"admin-url": "admin_url", **{name: name for name in ("token", "ca", "cert", "key")}}
+        flags = {f"client.{setting}": options.pop(option) for setting, option in names.items()}
+        return function(admin_client(flags), *args, **options)
+
+    return command
+
+
+def admin_url(function: F) -> F:
+    """Give a command the option that names the admin listener."""
+    text = "Address of the server's admin listener. [ANEW_ADMIN_URL, anew.toml, http://127.0.0.1:8901]"
+    return click.option("--url", "--admin-url", "admin_url", metavar="URL", help=text)(function)
+
+
+def admin_client(flags: Mapping[str, Any]) -> AdminClient:
+    """Give a client of the admin listener that options and variables name."""
+    from anew.client.admin import AdminClient  # only here: most commands have no use for it
+
+    settings = load_connect(flags, os.environ, find_file(None, os.environ))
+    files = {"ca": settings.ca, "cert": settings.cert, "key": settings.key}
+    return AdminClient(settings.admin_url, settings.token, settings.timeout_ms, **files)
 
 
 def store_of(location: str | None) -> Path | None:

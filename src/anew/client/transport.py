@@ -126,6 +126,11 @@ class Site:
                 )
             self._headers["Authorization"] = f"Bearer {token}"
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every request carries."""
+        return self._headers
+
     def connection(self) -> http.client.HTTPConnection:
         """Give a connection that is not open yet."""
         if self.tls is None:

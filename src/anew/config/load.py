@@ -19,6 +19,9 @@ from anew.units import reason_of, shown
 
 FILE_NAME: Final = "anew.toml"
 
+_OWN_URLS: Final = {"url": "listen", "admin_url": "admin"}
+"""Addresses that clients call, by the group that says where the server listens."""
+
 _LINT: Final = "lint"
 """A table that may stand in the file and holds no settings: it is read by ``anew policy lint``."""
 
@@ -79,9 +82,10 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
         origins[_key(setting)] = found[0] if found else "default"
         if found:
             groups[group][name] = setting.parse(found[1], found[0])
-    if "url" not in groups["connect"] and groups["listen"].keys() & {"host", "port", "tls_cert"}:
-        groups["connect"]["url"] = _own_url(sources, "listen")
-        origins["client.url"] = "the server's address"
+    for field, door in _OWN_URLS.items():
+        if field not in groups["connect"] and groups[door].keys() & {"host", "port", "tls_cert"}:
+            groups["connect"][field] = _own_url(sources, door)
+            origins[f"client.{field.replace('_', '-')}"] = "the server's address"
     foreign = {
         name: (found[0], setting.parse(found[1], found[0]))
         for name, setting in FOREIGN.items()
@@ -120,7 +124,8 @@ def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: 
     """
     sources = _Sources(flags, environ, file)
     given = sources.group("connect")
-    given.setdefault("url", _own_url(sources, "listen"))
+    for field, door in _OWN_URLS.items():
+        given.setdefault(field, _own_url(sources, door))
     return _grow({"connect": given}).connect
 
 
@@ -261,7 +266,7 @@ class _Sources:
         return None
 
 
-_SCHEMES: Final = {"listen": ("http", "https"), "fwp": ("tcp", "tcp+tls")}
+_SCHEMES: Final = {"admin": ("http", "https"), "listen": ("http", "https"), "fwp": ("tcp", "tcp+tls")}
 
 
 def _own_url(sources: _Sources, group: str) -> str:

@@ -281,6 +281,8 @@ class Connect:
 
     url: str = _of("http://127.0.0.1:7890", "url", "url",
         "Address of the server; may end in a path prefix.", table="client")
+    admin_url: str = _of("http://127.0.0.1:8901", "admin-url", "url",
+        "Address of the server's admin listener.", table="client", zizq=True)
     token: str | None = _of(None, "token", "secret",
         "Bearer token that requests carry; @path reads it from a file.", table="client")
     timeout_ms: int = _of(30 * SECOND_MS, "timeout", "duration",

@@ -53,6 +53,7 @@ def test_the_commands() -> None:
         "dead list", "dead retry", "policy convert", "policy explain", "policy lint", "policy list", "policy preview",
         "policy sample", "policy show", "config show", "tls init", "tls ca", "tls server-cert", "tls client-cert", "cron remove",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
+        "compact", "top",
         "topic create", "topic list", "topic show", "topic set", "topic delete",
         "sub add", "sub list", "sub show", "sub set", "sub pause", "sub resume", "sub disable", "sub enable", "sub confirm",
         "sub secret", "sub test", "sub rotate-secret", "sub delete", "publish", "replay",

@@ -17,9 +17,9 @@ PRIORITY = "--priority N  Low first; 32768 if never set.  [0<=x<=65535]"
     [
         (
             "nosuch",
-            'anew: "nosuch" is no command; expected one of: serve, enqueue, worker, work, jobs, queues, health, dead, cron, '
-            "topic, sub, publish, delivery, replay, deliver, listen, fwp, policy, lab, import, doctor, backup, restore, tls, "
-            "config, completion",
+            'anew: "nosuch" is no command; expected one of: serve, enqueue, worker, work, jobs, queues, health, top, dead, '
+            "cron, topic, sub, publish, delivery, replay, deliver, listen, fwp, policy, lab, import, doctor, backup, compact, "
+            "restore, tls, config, completion",
             ROOT,
         ),
         ("polcy", 'anew: "polcy" is no command; did you mean "policy"?', ROOT),

@@ -1,0 +1,1 @@
+"""What `anew top` shows on a terminal: a server's lists of jobs as they change."""
