@@ -226,8 +226,9 @@ def raw(site: Site) -> socket.socket:
         b"\xff" * 10_000,
         b"GET / HTTP/1.1\r\n\r\n" * 100,
         b"\x81\xff" + struct.pack("!Q", 100 << 20) + b"x" * 1_000_000,
+        b"\x81\x87\0\0\0\0garbage" * 50_000,
     ],
-    ids=["noise", "http", "100 MiB"],
+    ids=["noise", "http", "100 MiB", "messages"],
 )
 def test_zizq_93_garbage_ends_its_own_connection_alone(site: Site, garbage: bytes) -> None:
     with site.watching() as watcher:

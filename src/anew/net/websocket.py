@@ -65,6 +65,7 @@ class WebSocketWire(asyncio.Protocol, WebSocket):
     """
 
     __slots__ = (
+        "_delivering",
         "_ending",
         "_held",
         "_inbox",
@@ -90,7 +91,7 @@ class WebSocketWire(asyncio.Protocol, WebSocket):
         self._rest = b""  # what has come and waits for the next turn
         self._working = False  # a turn for it is scheduled
         self._inbox: deque[bytes] = deque()  # messages that wait while the owner holds
-        self._held = False
+        self._held = self._delivering = False
         self._ending = False
         self._lingers_ms = 0  # when to hang up; 0: not yet
         self._written = 0
@@ -222,10 +223,16 @@ class WebSocketWire(asyncio.Protocol, WebSocket):
             self._parts = None
 
     def _deliver(self) -> None:
-        while self._inbox and not self._held and not self._ending:
-            message = self._inbox.popleft()
-            if self.on_message is not None:
-                self.on_message(message)
+        if self._delivering:  # the owner goes on while it takes a message: the loop below does, too
+            return
+        self._delivering = True
+        try:
+            while self._inbox and not self._held and not self._ending:
+                message = self._inbox.popleft()
+                if self.on_message is not None:
+                    self.on_message(message)
+        finally:
+            self._delivering = False
 
     def _watch_reading(self) -> None:
         """Read the socket only while what was read before is done with."""

@@ -353,6 +353,27 @@ async def test_messages_wait_while_the_owner_holds_and_the_peer_is_not_read_mean
     assert wire._transport.is_reading()
 
 
+@on_ws()
+async def test_an_owner_may_go_on_while_it_takes_a_message(site: WsSite) -> None:
+    """However many wait: none is delivered inside another."""
+    client = await site.opened()
+    depth = deepest = 0
+
+    def take(message: bytes) -> None:
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(deepest, depth)
+        site.peer.messages.append(message)
+        site.peer.socket.hold()
+        site.peer.socket.go_on()
+        depth -= 1
+
+    site.peer.socket.on_message = take
+    client.send(frame(TEXT, b"x") * 2_000)
+    await until(lambda: len(site.peer.messages) == 2_000)
+    assert deepest == 1
+
+
 @on_ws(WireLimits(write_buffer=10_000))
 async def test_a_peer_that_reads_nothing_is_not_written_to_and_not_read(site: WsSite) -> None:
     """What it sends meanwhile, pings above all, would be answered into memory."""
