@@ -89,6 +89,8 @@ def test_a_reader_loads_jobs_as_the_store_does(store: Store) -> None:
     reader = store.reader()
     assert reader.load([5, 1, 1, 999]) == store.load([1, 5])
     assert reader.load([]) == []
+    assert reader.names([5, 1, 1, 999]) == {job.key: (job.queue, job.type) for job in store.load([1, 5])}
+    assert reader.names([]) == {}
     reader.close()
 
 

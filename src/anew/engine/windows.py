@@ -16,7 +16,11 @@ MAX_ROWS = 1_000
 """Jobs in a window, whatever is asked for."""
 
 MAX_TEXT = 256 << 10
-"""Characters of queues and types in a window: what comes behind the job that goes beyond is left out."""
+"""Characters of queues and types, and bytes of what else a producer has said, in a window: what comes behind the job that goes
+beyond is left out."""
+
+FEW = 16
+"""Jobs that are loaded at a time: each may have megabytes."""
 
 WALKED = 10_000
 """Jobs that a walk to an offset passes at most, from whichever end is nearer. A window that begins further from both begins so far
@@ -29,7 +33,7 @@ RANKED = 100_000
 """Jobs that are counted for a position, from either end. Of a job further from both the position is given as the middle."""
 
 PIECE = 2_000
-"""Jobs that a search loads at a time."""
+"""Jobs whose names a search reads at a time."""
 
 Fallback = Literal["head", "tail", "nowhere"]
 
@@ -92,9 +96,9 @@ class Query(NamedTuple):
     queues: Sequence[str] = ()
     types: Sequence[str] = ()
 
-    def fits(self, job: Job) -> bool:
-        """Say whether a job is like that."""
-        return _any_in(self.queues, job.queue) and _any_in(self.types, job.type)
+    def fits(self, queue: str, kind: str) -> bool:
+        """Say whether a job of this queue and type is like that."""
+        return _any_in(self.queues, queue) and _any_in(self.types, kind)
 
 
 NOTHING = Found(None, Window([], 0, 0))
@@ -171,9 +175,9 @@ def search(
             place = FIRST_PLACE if forward else LAST_PLACE
         for _ in range(SEARCHED // PIECE):
             places = reader.places(of, place, PIECE, forward=forward)
-            fitting = {job.key for job in reader.load([key for _, key in places]) if query.fits(job)}
+            names = reader.names([key for _, key in places])
             for found in places:
-                if found[1] in fitting:
+                if found[1] in names and query.fits(*names[found[1]]):
                     return _found(reader, of, found, limit)
             if len(places) < PIECE:
                 break
@@ -235,13 +239,19 @@ def _from_offset(reader: Reader, of: JobList, offset: int, limit: int, total: in
 
 def _jobs(reader: Reader, places: Sequence[Place]) -> list[Job]:
     """Load the jobs of some places, in order, as far as `MAX_TEXT` allows."""
-    found = {job.key: job for job in reader.load([key for _, key in places])}
     jobs: list[Job] = []
     text = 0
-    for _, key in places:
-        if key in found and text <= MAX_TEXT:
-            jobs.append(found[key])
-            text += len(found[key].queue) + len(found[key].type)
+    for start in range(0, len(places), FEW):
+        keys = [key for _, key in places[start : start + FEW]]
+        found = {job.key: job for job in reader.load(keys)}
+        for key in keys:
+            if key not in found:
+                continue
+            if text > MAX_TEXT:
+                return jobs
+            job = found[key]
+            jobs.append(job)
+            text += len(job.queue) + len(job.type) + len(job.policy or b"") + len(job.meta or b"")
     return jobs
 
 

@@ -580,6 +580,9 @@ class Reader(Protocol):
     def load(self, keys: Sequence[int]) -> list[Job]:
         """Read jobs by key without their payloads, in order of key; unknown keys are left out."""
 
+    def names(self, keys: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Give the queues and types of jobs by key; unknown keys are left out."""
+
     def lengths(self) -> Lengths:
         """Count the jobs of each list, by the counters."""
 

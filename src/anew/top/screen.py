@@ -20,8 +20,8 @@ from anew.errors import AnewError, Unauthorized, Unreachable
 from anew.top.model import LISTS, TIMES, TITLES, Model, cells, details, printable
 from anew.units import format_duration
 
-ROWS: Final = 200
-"""Jobs of a window."""
+ROWS: Final = 60
+"""Jobs of a window: some pages of a terminal. Each of them is drawn anew when something has changed."""
 
 RETRY_S: Final = 2.0
 """Between two tries to connect."""
@@ -148,6 +148,8 @@ class Top(App[int]):
                     self._connection = connection
                     self.state = "connected"
                     self._changed = True
+                    for name in LISTS:
+                        self._send(type="subscribe", list=name, anchor={"kind": "head"}, limit=ROWS)
                     if self._detail:
                         self._send(type="set_detail_level", detail=True)
                     async for message in connection:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from anew.engine import windows
 from anew.engine.windows import Around, Head, Offset, Query, Tail, Window, locate, search, window
+from anew.jobs.codec import PushedJob
 from anew.jobs.key_limits import Place
 from anew.store.protocol import JobList, Reader
 
@@ -73,6 +75,19 @@ def test_a_window_has_a_bounded_number_of_rows_and_of_text(
     assert len(window(reader, READY, Head(), 2**64, 20).jobs) == 4
     monkeypatch.setattr(windows, "MAX_TEXT", 6)  # of each job the queue and the type have four characters
     assert len(window(reader, READY, Head(), 4, 20).jobs) == 2
+
+
+def test_what_else_a_producer_has_said_counts_too(
+    rig: Rig, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a job's door must give back unchanged may have megabytes."""
+    monkeypatch.setattr(windows, "MAX_TEXT", 5_000)
+    rig.put(
+        *[PushedJob(type="t", queue="q", payload=msgspec.Raw(b"1"), meta=b"x" * 3_000) for _ in range(40)]
+    )
+    counting = CountingReader(reader)
+    assert len(window(counting, READY, Head(), 40, 40).jobs) == 2  # type: ignore[arg-type]
+    assert counting.read <= 40 + windows.FEW
 
 
 def test_a_walk_is_bounded_from_both_ends(

@@ -284,7 +284,7 @@ def test_each_index_is_used_for_what_it_was_made(connection: apsw.Connection, na
 
 BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
-    "keep_results", "payloads",
+    "keep_results", "payloads", "names_of",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "rewrite_payload", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
     "drop_leftover",

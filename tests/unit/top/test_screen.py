@@ -119,6 +119,8 @@ def in_terminal(test: Test) -> Callable[[pytest.MonkeyPatch], None]:
                 rows = [job(name, dequeued_at=NOW - 1_000 + n) for n, name in enumerate("abc")]
                 waiting = [job(name, priority=n) for n, name in enumerate("xyz")]
                 await terminal.tell(snapshot(in_flight=rows, ready=waiting))
+                asked = [(message["list"], message["limit"]) for message in terminal.heard("subscribe")]
+                assert asked == [("in_flight", 60), ("ready", 60), ("scheduled", 60)]
                 await test(terminal)
 
         asyncio.run(main())
@@ -200,7 +202,7 @@ async def test_a_job_is_found_by_a_part_of_its_type_or_its_queue(terminal: Termi
     await terminal.press("tab", "slash", *"send queue", "equals_sign", *"mail", "enter")
     (asked,) = terminal.heard("find")
     assert asked == {
-        "type": "find", "list": "ready", "anchor": {"kind": "start"}, "direction": "forward", "limit": 200,
+        "type": "find", "list": "ready", "anchor": {"kind": "start"}, "direction": "forward", "limit": 60,
         "query": {"queues": ["mail"], "types": ["send"]},
     }  # fmt: skip
     window = {"items": [], "first_position": 0, "total": 9, "resolved_anchor": "y"}
@@ -226,7 +228,7 @@ async def test_first_and_last_are_asked_for(terminal: Terminal) -> None:
     for key, kind in (("G", "tail"), ("g", "head")):
         await terminal.press(key)
         (asked,) = terminal.heard("subscribe")
-        assert asked == {"type": "subscribe", "list": "in_flight", "anchor": {"kind": kind}, "limit": 200}
+        assert asked == {"type": "subscribe", "list": "in_flight", "anchor": {"kind": kind}, "limit": 60}
         await terminal.press("d", "y")
         assert terminal.heard("delete_job") == [{"type": "delete_job", "id": "c" if kind == "tail" else "a"}]
 

@@ -230,6 +230,9 @@ SELECT name FROM queue WHERE listed OR head_id IS NOT NULL OR blocked;
 -- Queues that are listed or paused.
 SELECT name FROM queue WHERE listed OR paused;
 
+-- name: names_of
+SELECT id, queue, type FROM job WHERE id IN (@marks);
+
 -- name: lengths
 -- How many jobs the lists have that people look at.
 SELECT coalesce(sum(ready), 0), coalesce(sum(blocked), 0), coalesce(sum(in_flight), 0), coalesce(sum(scheduled + retrying), 0)

@@ -192,6 +192,13 @@ class SqliteReader:
             for row in execute(sql("load", len(part)), part).fetchall()
         ]
 
+    def names(self, keys: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Give the queues and types of jobs by key."""
+        execute: Callable[..., Any] = self._connection.execute
+        parts = in_lists(keys)
+        rows = [row for part in parts for row in execute(sql("names_of", len(part)), part).fetchall()]
+        return {key: (queue, kind) for key, queue, kind in rows}
+
     def lengths(self) -> Lengths:
         """Count the jobs of each list, by the counters."""
         execute: Callable[..., Any] = self._connection.execute
