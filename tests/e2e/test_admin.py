@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from anew import Anew
 
+from . import tls
 from .client import Client
 from .server import ServerProcess, run
 from .watcher import Watcher, watching
@@ -291,6 +292,48 @@ def test_a_server_that_stops_tells_those_who_watch(site: Site) -> None:
             watcher.until(lambda message: False)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
+
+
+# -- TLS
+
+
+def test_zizq_93_with_a_certificate_all_of_it_is_over_tls(fresh_server: Start, tmp_path: Path) -> None:
+    """Also while a client reads nothing: snapshots of a third of a megabyte wait for it in the same way."""
+    pair = {f"admin_{name}": file for name, file in tls.pair(tmp_path / "tls").items()}
+    server = fresh_server(no_admin=None, admin_port=0, **pair)
+    assert any('"api":"admin"' in line and '"scheme":"https"' in line for line in server.output)
+    client = Client(server.address)
+    client.enqueue_many("q", 1_000, type="t" * 500)
+    host, port = server.address_of("admin")
+    with watching((host, port), tls.trusting()) as watcher:
+        assert watcher.next()["ready"]["total"] == 1_000
+        for _ in range(20):
+            watcher.subscribe("ready", {"kind": "head"}, 1_000)
+            client.enqueue("q")
+        found = watcher.until(lambda message: message.get("ready", {}).get("total") == 1_020)
+        assert found[-1]["event"] == "job_snapshot"
+    client.close()
+    url, ca = f"https://{host}:{port}", tls.path("root.pem")
+    assert json.loads(run("top", "--json", "--url", url, "--ca", ca).stdout)["server"]["total_ready"] == 1_020
+    assert run("compact", "--url", url, "--ca", ca).returncode == 0
+    untrusted = run("top", "--json", "--url", url)
+    assert untrusted.returncode == 3
+    assert "no secure connection" in untrusted.stderr
+    with socket.create_connection((host, port), TIMEOUT_S) as plain:
+        plain.sendall(HANDSHAKE)
+        assert not plain.recv(1_000).startswith(b"HTTP/1.1 101")
+
+
+def test_who_has_no_certificate_cannot_watch_where_one_is_asked_for(
+    fresh_server: Start, tmp_path: Path
+) -> None:
+    pair = {f"admin_{name}": file for name, file in tls.pair(tmp_path / "tls").items()}
+    server = fresh_server(no_admin=None, admin_port=0, admin_tls_client_ca=tls.path("root.pem"), **pair)
+    address = server.address_of("admin")
+    with watching(address, tls.trusting(certified=True)) as watcher:
+        assert watcher.next()["event"] == "job_snapshot"
+    with pytest.raises((OSError, WebSocketException)), watching(address, tls.trusting()):
+        pass
 
 
 # -- backups and compaction

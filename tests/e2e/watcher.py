@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,11 +51,11 @@ class Watcher:
 
 
 @contextmanager
-def watching(address: Address, **headers: str) -> Iterator[Watcher]:
-    """Watch; underscores in the names of headers stand for hyphens."""
+def watching(address: Address, tls: ssl.SSLContext | None = None, **headers: str) -> Iterator[Watcher]:
+    """Watch, over TLS where there is a context for it; underscores in the names of headers stand for hyphens."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    url = f"ws://{address[0]}:{address[1]}/events"
+    url = f"{'ws' if tls is None else 'wss'}://{address[0]}:{address[1]}/events"
     with connect(
-        url, additional_headers=given, compression=None, open_timeout=TIMEOUT_S, proxy=None
+        url, ssl=tls, additional_headers=given, compression=None, open_timeout=TIMEOUT_S, proxy=None
     ) as connection:
         yield Watcher(connection)

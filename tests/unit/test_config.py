@@ -18,7 +18,7 @@ from anew.config import (
     load_settings,
     require_safe_bind,
 )
-from anew.errors import InvalidConfig, NotSupported
+from anew.errors import InvalidConfig
 
 
 def load(

@@ -103,9 +103,7 @@ def admin(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @admin_url
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
-    @click.option("--ca", metavar="FILE", help="Certificates to trust, PEM. [ANEW_CA, the system's]")
-    @click.option("--cert", metavar="FILE", help="Client certificate, PEM. [ANEW_CERT]")
-    @click.option("--key", metavar="FILE", help="Its private key, PEM. [ANEW_KEY, in the file of --cert]")
+    @certificate_options
     @functools.wraps(function)
     def command(*args: Any, **options: Any) -> Any:
         names = {"admin-url": "admin_url", **{name: name for name in ("token", "ca", "cert", "key")}}
