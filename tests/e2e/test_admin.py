@@ -137,7 +137,8 @@ def test_zizq_93_events_give_a_snapshot_on_connect_then_heartbeats_and_a_snapsho
         }  # fmt: skip
         beats = [watcher.next(), watcher.next()]
         assert [beat["event"] for beat in beats] == ["heartbeat", "heartbeat"]
-        assert 1_900 <= beats[1]["server"]["uptime_ms"] - beats[0]["server"]["uptime_ms"] <= 3_500
+        apart_ms = beats[1]["server"]["uptime_ms"] - beats[0]["server"]["uptime_ms"]
+        assert 1_900 <= apart_ms < 4_000 + 1_000 * TIMEOUT_S  # a busy machine is late, never early
         watcher.subscribe("ready", {"kind": "around", "id": job["id"]}, 5)
         snapshot = watcher.snapshot()
         assert snapshot["ready"]["resolved_anchor"] == job["id"]
