@@ -311,6 +311,7 @@ def test_zizq_93_with_a_certificate_all_of_it_is_over_tls(fresh_server: Start, t
         for _ in range(20):
             watcher.subscribe("ready", {"kind": "head"}, 1_000)
             client.enqueue("q")
+        watcher.subscribe("ready", {"kind": "head"}, 1_000)
         found = watcher.until(lambda message: message.get("ready", {}).get("total") == 1_020)
         assert found[-1]["event"] == "job_snapshot"
     client.close()
