@@ -209,7 +209,7 @@ def test_top_runs_in_a_terminal_without_colour_and_ends_with_q(url: str, client:
         terminal.until("connected")
         terminal.press(b"\t")
         terminal.until(job["id"])
-        shades = {int(code) for code in re.findall(r"[34]8;5;(\d+)", terminal.seen)}
+        shades = {int(code) for code in re.findall(r"[34]8;5;(\d+)[;m]", terminal.seen)}
         assert shades <= {0, 7, 8, 15, 16, 231, *range(232, 256)}  # black, white and greys
         assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:3[1-6]|4[1-6]|9[1-6]|10[1-6])m|[34]8;2;", terminal.seen)
         terminal.press(b"d")

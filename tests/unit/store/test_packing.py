@@ -143,9 +143,11 @@ def test_an_archive_that_is_cut_off_is_refused(sent: Path, tmp_path: Path, kept:
     unusable(sent, tmp_path / "other", "it is damaged or not whole")
 
 
-def test_a_damaged_archive_is_refused(sent: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", range(5, 100, 5))
+def test_a_damaged_archive_is_refused_wherever_the_damage_is(sent: Path, tmp_path: Path, at: int) -> None:
+    """Also where what is damaged can be unpacked, and is a payload, which no check of the database looks at."""
     damaged = bytearray(sent.read_bytes())
-    damaged[len(damaged) // 2] ^= 0xFF
+    damaged[len(damaged) * at // 100] ^= 0xFF
     sent.write_bytes(damaged)
     with pytest.raises((InvalidInput, StoreFailed)):
         restore(sent, Places.in_directory(tmp_path / "other"), quiet)

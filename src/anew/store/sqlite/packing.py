@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -58,14 +59,20 @@ def unpack(source: Path, target: Path, progress: Callable[[int, int], None]) -> 
     Raises:
         InvalidInput: It is no archive of a server of ours, or not whole.
     """
+    found = False
     try:
-        with tarfile.open(source, "r|gz") as tar:
-            for entry in tar:
-                if entry.name == NAME and entry.isreg():
-                    _write(tar.extractfile(entry), entry.size, target, progress)
-                    return
+        with gzip.open(source) as packed:
+            with tarfile.open(fileobj=packed, mode="r|") as tar:
+                for entry in tar:
+                    if entry.name == NAME and entry.isreg() and not found:
+                        found = True
+                        _write(tar.extractfile(entry), entry.size, target, progress)
+            while packed.read(PIECE):  # only its end says whether all of it is as it was sent
+                pass
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise _unusable(source, f"it is damaged or not whole ({error})") from error
+    if found:
+        return
     raise _unusable(source, f"it holds no {NAME}")
 
 
