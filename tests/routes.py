@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import MagicMock
 
-from anew.app.server import add_routes
+from anew.app.doors import add_routes
 from anew.http import topics
 from anew.http.api import ApiSettings
 from anew.http.router import Router

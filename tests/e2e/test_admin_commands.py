@@ -194,6 +194,11 @@ class Terminal:
             self.process.kill()
             self.process.wait()
 
+    def hang_up(self) -> int:
+        """Take the terminal away; give the exit code."""
+        os.close(self._ours)
+        return self.process.wait(TIMEOUT_S)
+
     def end(self) -> int:
         """Read to the end; give the exit code."""
         with contextlib.suppress(OSError):
@@ -218,3 +223,10 @@ def test_top_runs_in_a_terminal_without_colour_and_ends_with_q(url: str, client:
         client.eventually(lambda: client.get(f"/jobs/{job['id']}").status == 404, "the job is deleted")
         terminal.press(b"q")
         assert terminal.end() == 0
+
+
+def test_top_ends_when_its_terminal_has_gone(url: str) -> None:
+    """No signal says so to a program whose terminal does not control it, as under some supervisors."""
+    with Terminal("top", "--url", url) as terminal:
+        terminal.until("connected")
+        assert terminal.hang_up() == 1

@@ -176,3 +176,20 @@ def test_a_doctor_beside_a_server(fresh_server: Start, fresh: Connect) -> None:
     assert str(server.pid) in told["facts"]["processes"]
     assert client.count(queue="q") == 3
     assert run("doctor", "--root-dir", str(server.root_dir / "nothing")).returncode == 4
+
+
+def test_a_copy_of_a_busy_store_is_well_when_it_is_restored(
+    fresh_server: Start, fresh: Connect, tmp_path: Path
+) -> None:
+    """The server of the copy's time holds nothing in it: its jobs are ready before any start."""
+    server = fresh_server()
+    client = fresh(server)
+    job = client.enqueue("q")["id"]
+    target, other = tmp_path / "copy.db", tmp_path / "other"
+    with client.take("q") as stream:
+        assert stream.next_job()["id"] == job
+        assert run("backup", str(target), "--root-dir", str(server.root_dir)).returncode == 0
+    assert run("restore", str(target), "--root-dir", str(other)).returncode == 0
+    looked = run("doctor", "--root-dir", str(other))
+    assert (looked.returncode, looked.stdout.splitlines()[-1]) == (0, "All is well.")
+    assert fresh(fresh_server(root_dir=other)).job(job)["status"] == "ready"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from anew.app.server import announce
+from anew.app.doors import announce
 from tests.faktory_wire import BadReply, FaktoryWire
 
 from .client import Client, now_ms

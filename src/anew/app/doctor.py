@@ -81,8 +81,15 @@ def copy_out(root_dir: Path, target: Path, progress: Callable[[int, int], None])
 def copy_in(
     source: Path, root_dir: Path, progress: Callable[[int, int], None], *, force: bool = False
 ) -> Copied:
-    """Make a copy the store of a data directory; see `restore`."""
-    return restore(source, Places.at(root_dir), progress, force=force)
+    """Make a copy the store of a data directory; see `restore`. What was in flight when it was made is ready again."""
+    places = Places.at(root_dir)
+    copied = restore(source, places, progress, force=force)
+    store = SqliteStore(places, exclusive=False)
+    try:
+        recover(Engine(store, clock=SystemClock(), defaults=DEFAULTS))
+    finally:
+        store.close()
+    return copied
 
 
 def apply_one(engine: Engine, verb: Callable[..., Any]) -> Any:

@@ -135,7 +135,7 @@ def restore(file: Path, force: bool, root_dir: str | None, as_json: bool) -> Non
     """Make FILE, a copy that anew backup has made or a server has sent, the store of a data directory.
 
     The copy is verified first. Refused while a server or another program has the store open, and where a store is
-    without --force. Jobs that were in flight when the copy was made are ready again at the next start.
+    without --force. Jobs that were in flight when the copy was made are ready again.
 
     \b
     Examples:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import threading
+
 import click
 
 from anew.cli.output import show_json
@@ -40,4 +45,17 @@ def top(client: AdminClient, as_json: bool) -> int:
         ) from error
     from anew.clock import SystemClock
 
+    _end_with_the_terminal()
     return Top(client.watching, client.url, SystemClock().now).run() or 0
+
+
+def _end_with_the_terminal() -> None:
+    """Have this process end when its terminal has gone; textual would read it again and again, and find nothing."""
+
+    def watch() -> None:
+        hung_up = select.poll()
+        hung_up.register(sys.stdin.fileno(), 0)  # nothing but that: a hang-up is always told
+        hung_up.poll()
+        os._exit(1)  # where a terminal was, nobody can be told anything, and no screen is to be put back
+
+    threading.Thread(target=watch, daemon=True).start()
