@@ -245,11 +245,15 @@ class Peer:
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._answer, self._hang_up = answer, hang_up
         self._kept: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop, and only then let go of what is kept: the thread may just be keeping one more."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes it where it accepts
         self._socket.close()
+        self._thread.join()
         for peer in self._kept:
             peer.close()
 
@@ -259,12 +263,12 @@ class Peer:
                 peer, _ = self._socket.accept()
             except OSError:
                 return
-            peer.recv(65536)
-            peer.sendall(self._answer)
+            self._kept.append(peer)
+            with contextlib.suppress(OSError):
+                peer.recv(65536)
+                peer.sendall(self._answer)
             if self._hang_up:
                 peer.close()
-            else:
-                self._kept.append(peer)
 
 
 @pytest.fixture
@@ -393,7 +397,7 @@ class Script(Peer):
                 peer, _ = self._socket.accept()
             except OSError:
                 return
-            with peer:
+            with peer, contextlib.suppress(OSError):
                 self.heard.append(peer.recv(65536).split(b"\r\n")[0].decode())
                 peer.sendall(answer)
 

@@ -285,7 +285,7 @@ def test_the_token_of_a_server_may_stand_in_a_file(monkeypatch: pytest.MonkeyPat
     (tmp_path / "token").write_text("secret\n")
     monkeypatch.setenv("ANEW_TOKEN", f"@{tmp_path / 'token'}")
     seen: list[Any] = []
-    monkeypatch.setattr("anew.tasks.remote.Client", lambda url, *, token, retry: seen.append((url, token)))
+    monkeypatch.setattr("anew.tasks.remote.Client", lambda url, *, token, **_: seen.append((url, token)))
     assert Anew("http://127.0.0.1:9").backend is not None
     assert seen == [("http://127.0.0.1:9", "secret")]
 
