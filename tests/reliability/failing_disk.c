@@ -5,7 +5,8 @@
  * FAILING_DISK_PLAN    "<op> <file> <thread> <n> <errno> <how>": which call of its kind fails; how: before, after, or short
  *
  * op is w (pwrite) or s (sync), file db, wal or journal, thread main or other. A failed sync drops what was pending, as kernels do:
- * a later one succeeds over the hole.
+ * a later one succeeds over the hole. But each descriptor that the file was open under hears of the failure, once, as Linux has it
+ * since 4.13 (errseq_t): else one thread could answer for what another one's failed sync has dropped, and no program could know.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -62,6 +63,15 @@ static int file_of_fd(int fd) {
     if (n < 0) return -1;
     path[n] = 0;
     return file_of(path);
+}
+
+/* By descriptor: the error that its next sync has to report. */
+enum { DESCRIPTORS = 4096 };
+static int owed[DESCRIPTORS];
+
+static void owe(int file, int failed, int reason) {
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        if (fd != failed && file_of_fd(fd) == file) owed[fd] = reason;
 }
 
 static void say(const char *op, int file, const char *what) {
@@ -151,7 +161,13 @@ int fdatasync(int fd) {
     const char *how = planned("s", file);
     int reason = errno;
     settle(file, !how || strcmp(how, "before"));
-    say("s", file, how ? "fails" : "ok");
+    if (how) owe(file, fd, reason);
+    else if (fd < DESCRIPTORS && owed[fd]) {
+        how = "owed";
+        reason = owed[fd];
+        owed[fd] = 0;
+    }
+    say("s", file, !how ? "ok" : strcmp(how, "owed") ? "fails" : "owed");
     pthread_mutex_unlock(&lock);
     errno = reason;
     return how ? -1 : 0;
