@@ -314,7 +314,10 @@ class Site:
     async def __aenter__(self) -> Site:
         self.server = NetServer(self.limits, clock=self.clock)
         self.http = HttpPort(self.server, self.app)
-        self.host, self.port = await self.server.listen("127.0.0.1", 0, self.http.connection, tls=self.tls)
+        # A short limit for heads is a test's subject, and no limit for the handshake before them.
+        self.host, self.port = await self.server.listen(
+            "127.0.0.1", 0, self.http.connection, tls=self.tls, handshake_ms=limit_s * 1_000
+        )
         return self
 
     async def __aexit__(

@@ -115,6 +115,8 @@ def test_a_handshake_that_does_not_end_is_cut_and_holds_up_nobody(loop: str) -> 
     async def test() -> None:
         clock = ManualClock()
         async with Site(WireLimits(header_timeout_ms=500), clock=clock) as site:
+            # One that allows for a handshake what a head may take; the site's own allows more.
+            _, site.port = await site.server.listen("127.0.0.1", 0, site.http.connection, tls=certificate())
             silent, begun = await bare(site), await bare(site)
             begun.send(STARTED)
             client = await site.connect()
