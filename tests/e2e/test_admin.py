@@ -304,10 +304,10 @@ def test_zizq_93_with_a_certificate_all_of_it_is_over_tls(fresh_server: Start, t
     """Also while a client reads nothing: snapshots of a third of a megabyte wait for it in the same way."""
     pair = {f"admin_{name}": file for name, file in tls.pair(tmp_path / "tls").items()}
     server = fresh_server(no_admin=None, admin_port=0, **pair)
+    host, port = server.address_of("admin")
     assert any('"api":"admin"' in line and '"scheme":"https"' in line for line in server.output)
     client = Client(server.address)
     client.enqueue_many("q", 1_000, type="t" * 500)
-    host, port = server.address_of("admin")
     with watching((host, port), tls.trusting()) as watcher:
         assert watcher.next()["ready"]["total"] == 1_000
         for _ in range(20):

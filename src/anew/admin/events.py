@@ -22,7 +22,7 @@ from anew.admin.messages import (
 )
 from anew.engine import Call, verbs
 from anew.engine.reads import Reads
-from anew.engine.watch import Look, Wanted, Watch
+from anew.engine.watch import Shown, Wanted, Watch
 from anew.engine.windows import NOTHING, Anchor, Found, Head, Query, Window, locate, search
 from anew.errors import AnewError, Overloaded
 from anew.http.api import Context
@@ -136,7 +136,7 @@ class Client:
         for of, (anchor, limit) in self._wanted.items():
             yield Wanted(of, anchor, limit, self._fresh)
 
-    def see(self, look: Look) -> None:
+    def see(self, look: Shown) -> None:
         """Show what has changed, or all of it."""
         if not self._socket.writable:
             self._fresh = True  # it is behind: what it has not been shown it is shown as a whole
@@ -175,7 +175,7 @@ class Client:
         shown = self._shown[of]
         return any(job.key in shown and shown[job.key] != job for job in one.jobs)
 
-    def _show_changes(self, windows: Mapping[JobList, Window], look: Look) -> None:
+    def _show_changes(self, windows: Mapping[JobList, Window], look: Shown) -> None:
         write, server = self._writer, self._server()
         messages: list[bytes] = []
         if look.ended is not None:

@@ -55,7 +55,7 @@ class Overview(NamedTuple):
     ended: Mapping[int, tuple[int, int]]
 
 
-class Look(Protocol):
+class PageReads(Protocol):
     """What pages look at, several things for each: the part of `Reader` that walks no list of jobs."""
 
     def totals(self) -> Mapping[State, int]: ...
@@ -111,7 +111,7 @@ class Reads:
         self._loop = loop
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
         self._waiting = 0
-        self._looks: deque[tuple[Callable[[Look], Any], Then]] = deque()
+        self._looks: deque[tuple[Callable[[PageReads], Any], Then]] = deque()
         self._done: deque[tuple[Future[Any], Then]] = deque()
         self._turning = False
         self._closed = False
@@ -202,7 +202,7 @@ class Reads:
         """Read since when the first ready job of each of some queues has been ready, epoch ms; see `later`."""
         self.later(lambda reader: make(reader.ready_since(queues)), then)
 
-    def look(self, make: Callable[[Look], Any], then: Then) -> None:
+    def look(self, make: Callable[[PageReads], Any], then: Then) -> None:
         """Make a page of several reads, all in the thread; see `later`.
 
         Only one page is made at a time, so that other reads wait for one page at most, however many look.

@@ -51,7 +51,7 @@ class Wanted(NamedTuple):
     ranked: bool
 
 
-class Look(NamedTuple):
+class Shown(NamedTuple):
     """What was seen.
 
     Attributes:
@@ -71,7 +71,7 @@ class Watcher(Protocol):
     def wants(self) -> Iterable[Wanted]:
         """Say what to look at."""
 
-    def see(self, look: Look) -> None:
+    def see(self, look: Shown) -> None:
         """Called after a look at what `wants` had said; if it says something else by now, parts may be missing."""
 
 
@@ -158,10 +158,10 @@ class Watch:
             self._version, self._took_s, seen = result
             if seen is not None:
                 self.lengths, windows = seen
-                self._show(Look(self.lengths, windows, self._take_ended()))
+                self._show(Shown(self.lengths, windows, self._take_ended()))
         self._arm()
 
-    def _show(self, look: Look) -> None:
+    def _show(self, look: Shown) -> None:
         for watcher in list(self._watchers):
             try:
                 watcher.see(look)

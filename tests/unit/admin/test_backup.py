@@ -20,6 +20,7 @@ class Source:
 
     Attributes:
         gate: A permit for each piece.
+        waits: A piece was asked for without one.
         closed: The pieces are no longer wanted.
     """
 
@@ -28,6 +29,7 @@ class Source:
         self.error = error
         self.gate = threading.Semaphore(0)
         self.made = 0
+        self.waits = threading.Event()
         self.closed = threading.Event()
 
     def __call__(self, stopped: Callable[[], bool]) -> Pieces:
@@ -37,6 +39,7 @@ class Source:
         try:
             for piece in self.pieces:
                 while not self.gate.acquire(timeout=0.01):
+                    self.waits.set()
                     if stopped():
                         raise RuntimeError("stopped")
                 self.made += 1
@@ -84,7 +87,7 @@ def test_zizq_94_a_backup_is_announced_when_the_copy_is_made_and_comes_in_pieces
         source = Source(b"", b"one", b"two")
         backups = Backups(source, loop)
         request = send(backups)
-        await asyncio.sleep(0.05)
+        await until(source.waits.is_set)
         assert request.answers == []
         source.gate.release(3)
         await until(source.closed.is_set)
@@ -109,7 +112,7 @@ def test_no_more_is_made_than_the_client_reads() -> None:
         assert stream is not None
         stream.writable = False
         await until(lambda: stream.on_drain is not None)
-        await asyncio.sleep(0.05)
+        await loop.run_in_executor(backups._thread, int)  # behind whatever was asked for before
         assert (source.made, stream.written) == (1, [])
         stream.writable = True
         assert stream.on_drain is not None

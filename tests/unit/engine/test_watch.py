@@ -10,7 +10,7 @@ import pytest
 
 from anew.engine import watch as module
 from anew.engine.batch import Batch
-from anew.engine.watch import Look, Wanted, Watch
+from anew.engine.watch import Shown, Wanted, Watch
 from anew.engine.windows import Head
 from anew.errors import InternalError
 from anew.jobs import HoldEnd, HoldKind
@@ -26,12 +26,12 @@ class Watcher:
 
     def __init__(self, limit: int = 10) -> None:
         self.wanted = [Wanted(of, Head(), limit, False) for of in JobList]
-        self.looks: list[Look] = []
+        self.looks: list[Shown] = []
 
     def wants(self) -> Iterable[Wanted]:
         return self.wanted
 
-    def see(self, look: Look) -> None:
+    def see(self, look: Shown) -> None:
         self.looks.append(look)
 
     def keys(self, of: JobList) -> list[int]:

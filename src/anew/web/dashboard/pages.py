@@ -9,7 +9,7 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.engine import Call
 from anew.engine.crontab import list_crons
-from anew.engine.reads import Look, Reads
+from anew.engine.reads import PageReads, Reads
 from anew.engine.searches import Found
 from anew.errors import NotFound
 from anew.http.api import Context
@@ -93,7 +93,7 @@ class Pages:
     def _read_overview(self, then: Callable[[Any], None]) -> None:
         now = self._now()
 
-        def read(look: Look) -> bytes:
+        def read(look: PageReads) -> bytes:
             queues, totals, due = look.busiest(TOP), look.totals(), look.due_until(calendar.MOST)
             step_ms = calendar.step_for(0 if due.latest is None else due.latest - now)
             oldest, days = look.oldest_ready(HEADS), shown.history(look.ended(), now)
@@ -122,7 +122,7 @@ class Pages:
         given = query_pairs(request.query, _DONE | {"from"})
         start, now = given.get("from", ""), self._now()
 
-        def read(look: Look) -> bytes:
+        def read(look: PageReads) -> bytes:
             found = look.queue_rows(start, QUEUES + 1)
             return render(
                 "queues.html",
@@ -141,7 +141,7 @@ class Pages:
         query_pairs(request.query, frozenset())
         now = self._now()
 
-        def read(look: Look) -> bytes:
+        def read(look: PageReads) -> bytes:
             groups = [_failure(group, now) for group in look.failing(FAILING, GROUPS)]
             return render("failures.html", here=UI + "/failures", failures=groups, most=FAILING)
 
@@ -273,7 +273,7 @@ def _said(given: Mapping[str, str]) -> str:
     return done_words(given.get("done", ""), given.get("n", ""))
 
 
-def _queue_rows(look: Look, rows: Sequence[QueueRow], now: int) -> list[dict[str, Any]]:
+def _queue_rows(look: PageReads, rows: Sequence[QueueRow], now: int) -> list[dict[str, Any]]:
     since = look.ready_since([row.name for row in rows])
     return [shown.queue_row(row, since.get(row.name), now) for row in rows]
 

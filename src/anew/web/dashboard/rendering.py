@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from anew import __version__
 from anew.jobs import State
-from anew.web.assets import assets
 from anew.web.dashboard.shown import payload_text
+from anew.web.templates import templates_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,22 +54,11 @@ def done_words(given: str, number: str) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    # Where nobody opens a page, nobody pays for this.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    made = Environment(
-        loader=PackageLoader("anew.web.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = templates_of("anew.web.dashboard")
     made.filters["number"] = lambda value: f"{value:,}"
     made.filters["payload"] = payload_text
     made.filters["word"] = lambda text: text.replace("_", " ")
     made.globals |= {
-        "asset": assets().url,
-        "version": __version__,
         "pages": PAGES,
         "states": [str(state) for state in State],
     }

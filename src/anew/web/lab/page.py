@@ -9,16 +9,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
-from anew import __version__
 from anew.backoff import PRESETS
 from anew.errors import AnewError
 from anew.lab.charts.classics import LINKS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.units import counted, format_duration
-from anew.web.assets import assets
 from anew.web.lab import drawing, scenes, words
 from anew.web.lab.cards import JSON, KNOWN_AS, Card
 from anew.web.lab.computing import Ask, Made
@@ -28,28 +26,19 @@ from anew.web.lab.herds import Herd, herd
 from anew.web.lab.parts import CURVE_STARTS
 from anew.web.lab.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
 from anew.web.lab.verdict import verdict
-
-_ASSETS: Final = assets()
+from anew.web.templates import templates_of
 
 _BEFORE_UNIT: Final = re.compile(r"(?<=[0-9]) (?=(?:d|h|min|s|ms|%)(?![a-z]))|(?<=[0-9] [dh]) (?=[0-9])")
 """Where a line must not end: within a duration, or before a per cent sign."""
 
 
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("anew.web.lab"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = templates_of("anew.web.lab")
     made.policies["json.dumps_function"] = lambda value, **_: msgspec.json.encode(value).decode()
     made.filters["sentence"] = lambda text: text[:1].upper() + text[1:] + "."
     made.filters["unbroken"] = _unbroken
     made.filters["duration"] = lambda ms: "–" if ms is None else format_duration(ms)
     made.globals |= {
-        "asset": _ASSETS.url,
-        "version": __version__,
         "presets": _by_family(),
         "starts": _starts(),
         "classics": LINKS,
