@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from anew.store.sqlite.store import open_stores
+from anew.store.sql import open_stores
 from tests.signals import undo_ignored_signals
 
 undo_ignored_signals()

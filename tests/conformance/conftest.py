@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from anew.store.protocol import Store
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 Opener = Callable[[], Store]
 
 ENGINES: dict[str, Callable[[Path], Opener]] = {
-    "sqlite in memory": lambda place: SqliteStore,
-    "sqlite in a directory": lambda place: lambda: SqliteStore(place),
+    "sqlite in memory": lambda place: open_sqlite,
+    "sqlite in a directory": lambda place: lambda: open_sqlite(place),
 }
 LASTING = [name for name in ENGINES if "memory" not in name]
 

@@ -311,7 +311,7 @@ def test_foreign_errors_are_not_explained(store: Store) -> None:
 def test_a_job_whose_state_cannot_be_read_is_set_aside(store: Store) -> None:
     put(store, new_job(), new_job())
     with batch(store):
-        store._execute("UPDATE job SET state = 33 WHERE id = 1")  # type: ignore[attr-defined]
+        store._link.execute("UPDATE job SET state = 33 WHERE id = 1")  # type: ignore[attr-defined]
     with batch(store):
         assert store.set_aside(10, NOW + 9, NOW) == [], "nobody has met it"
         assert [job.state for job in store.load([1, 2])] == [State.DEAD, State.READY]

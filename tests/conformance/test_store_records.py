@@ -9,7 +9,7 @@ import pytest
 
 from anew.jobs import State
 from anew.store.protocol import Store
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.tasks.opening import open_engine
 
 from .helpers import ALL, NOW, batch, change, check_counts, new_job, one, put, take
@@ -23,7 +23,7 @@ def keeping() -> Iterator[Keeper]:
     with ExitStack() as opened:
 
         def open_one(first: int, last: int) -> Store:
-            store = SqliteStore(keep_first=first, keep_last=last)
+            store = open_sqlite(keep_first=first, keep_last=last)
             opened.callback(store.close)
             return store
 
@@ -161,7 +161,7 @@ def sweep(store: Store, limit: int) -> bool:
 
 def fail_in_bulk(store: Store, key: int, times: int) -> None:
     """Give a job many records without so many transactions."""
-    execute = store._execute  # type: ignore[attr-defined]
+    execute = store._link.execute  # type: ignore[attr-defined]
     with batch(store):
         execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO attempt "
@@ -173,7 +173,7 @@ def fail_in_bulk(store: Store, key: int, times: int) -> None:
 
 
 def leftovers(store: Store) -> dict[str, int]:
-    execute = store._execute  # type: ignore[attr-defined]
+    execute = store._link.execute  # type: ignore[attr-defined]
     tables = ("attempt", "payload", "attempt_count", "leftover")
     return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
 

@@ -11,12 +11,12 @@ import pytest
 from anew.errors import StoreBusy
 from anew.jobs import HoldKind, State
 from anew.store.protocol import Filter, Recount, Store
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .helpers import ALL, NOW, batch, check_counts, new_job, one, put, stage, take, taken_keys, told
 
 SHARED: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda place: SqliteStore(place, exclusive=False),
+    "sqlite": lambda place: open_sqlite(place, exclusive=False),
 }
 """What opens one more store on the same place."""
 

@@ -29,7 +29,7 @@ from anew.config import load_settings
 from anew.errors import Conflict
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.faktory_wire import FaktoryWire
 
 from .faktory_redis import FaktoryRedis, a_job, failed
@@ -102,7 +102,7 @@ def _nobody(refusal: Refusal) -> None:
 
 def stored(root_dir: Path) -> Counter[tuple[str, State]]:
     """What a store has: jobs by id and state."""
-    store = SqliteStore(root_dir)
+    store = open_sqlite(root_dir)
     jobs = store.load(store.find(Filter(), ALL))
     store.close()
     return Counter((job.jid or "", job.state) for job in jobs)
@@ -398,7 +398,7 @@ def test_what_ran_meanwhile_is_not_imported_again(source: FaktoryRedis, root_dir
     fill(source)
     assert imported(source.url, root_dir)[0] == 0
     before = stored(root_dir)
-    store = SqliteStore(root_dir)
+    store = open_sqlite(root_dir)
     store.begin(synced=True)
     store.delete(store.find(Filter(queues=frozenset({"mail"})), ALL))
     store.commit()

@@ -16,7 +16,7 @@ import pytest
 from anew.engine import ThreadCommit
 from anew.errors import StoreBusy
 from anew.jobs import Failed, NewJob
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.tasks.opening import open_engine
 
 from .client import Client, now_ms
@@ -145,7 +145,7 @@ def test_a_second_server_is_refused_and_a_program_is_not(
 ) -> None:
     server, _ = embedded
     with pytest.raises(StoreBusy, match="another server"):
-        SqliteStore(server.root_dir)
+        open_sqlite(server.root_dir)
     open_engine(server.root_dir).close()
 
 

@@ -37,7 +37,7 @@ from anew.errors import IllegalTransition, NotFound
 from anew.jobs import Backoff, Defaults, Failed, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.store.protocol import Filter, Page, Store, TakenRow
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .engine_model import DEAD_MS, ENDED, LEASE_MS, Model, Row
 
@@ -85,7 +85,7 @@ class EngineMachine(RuleBasedStateMachine):
     def begin(self, limit: int, completed_ms: int) -> None:
         self.limit = limit
         self.model = Model(completed_ms)
-        self.store: Store = SqliteStore(self.directory, relaxed=True)
+        self.store: Store = open_sqlite(self.directory, relaxed=True)
         self.engine = self.new_engine()
 
     def new_engine(self) -> Engine:
@@ -454,7 +454,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.store.close()
         self.clock.jump(jump_ms)
         self.takers.clear()
-        self.store = SqliteStore(self.directory, relaxed=True)
+        self.store = open_sqlite(self.directory, relaxed=True)
         self.engine = self.new_engine()
         assert recover(self.engine, limit=7) == self.model.held()
         now = self.clock.now()

@@ -259,7 +259,7 @@ class Limits(RuleBasedStateMachine):
         return store.load(store.find(Filter(states=frozenset(states)), ALL))
 
     def _rows(self, statement: str, *bound: object) -> list[Any]:
-        return self.rig.store._execute(statement, bound).fetchall()  # type: ignore[attr-defined, no-any-return]
+        return self.rig.store._link.execute(statement, bound).fetchall()  # type: ignore[attr-defined, no-any-return]
 
     def _taking(self) -> Any:
         return _Noted(self)

@@ -33,7 +33,7 @@ from anew.errors import AnewError
 from anew.jobs import Defaults, State
 from anew.jobs.ids import IdText
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.store.sqlite.opening import FILE
 
 from .server import Server, StartFailure, server_command, wait_until
@@ -272,7 +272,7 @@ def _judge_disk(disk: Path, said: Said) -> list[str]:
     """Open what is left as the next server does, and hold it against what was answered."""
     found: list[str] = []
     try:
-        store = SqliteStore(disk, background=True)
+        store = open_sqlite(disk, background=True)
     except AnewError as error:
         return [f"it does not open: {error}"]
     try:

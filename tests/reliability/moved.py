@@ -17,17 +17,17 @@ from typing import Any
 from anew.cli import main
 from anew.clock import SystemClock
 from anew.engine.hooks import Hooks
-from anew.store.sqlite import SqliteStore
-from anew.store.sqlite.crontab import Crontab
-from anew.store.sqlite.hooks import SqliteHooks
-from anew.store.sqlite.takes import Takes
+from anew.store.sql import SqlStore
+from anew.store.sql.crontab import Crontab
+from anew.store.sql.hooks import SqlHooks
+from anew.store.sql.takes import Takes
 
 LATER = 20
 """Transactions by which a planted bug puts its write off: a server under load makes them within tens of milliseconds."""
 
 BUGS: dict[str, tuple[type[Any], str]] = {
-    "locks": (SqliteHooks, "release_locks"),
-    "batches": (SqliteHooks, "write_batches"),
+    "locks": (SqlHooks, "release_locks"),
+    "batches": (SqlHooks, "write_batches"),
     "callbacks": (Hooks, "_call_back"),
     "slots": (Takes, "occupy"),
     "crons": (Crontab, "write_crons"),
@@ -41,14 +41,14 @@ def move(by_ms: int) -> None:
 
 def plant(owner: type[Any], name: str) -> None:
     """Put the calls of a method off until some transactions later."""
-    late, begin = getattr(owner, name), SqliteStore.begin
+    late, begin = getattr(owner, name), SqlStore.begin
     owed: list[tuple[int, Callable[[], object]]] = []
     count = 0
 
     def put_off(self: Any, *given: Any) -> None:
         owed.append((count + LATER, lambda: late(self, *given)))
 
-    def pay_first(self: SqliteStore, *, synced: bool) -> bool:
+    def pay_first(self: SqlStore, *, synced: bool) -> bool:
         nonlocal count
         count += 1
         began = begin(self, synced=synced)
@@ -57,7 +57,7 @@ def plant(owner: type[Any], name: str) -> None:
         return began
 
     setattr(owner, name, put_off)
-    SqliteStore.begin = pay_first  # type: ignore[method-assign]
+    SqlStore.begin = pay_first  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import functools
 from typing import Any
 
 from anew.cli import main
-from anew.store.sqlite import SqliteStore
+from anew.store.sql import SqlStore
 
 
 def plant(store: type[Any]) -> None:
@@ -43,5 +43,5 @@ def plant(store: type[Any]) -> None:
 
 
 if __name__ == "__main__":
-    plant(SqliteStore)
+    plant(SqlStore)
     main()

@@ -28,7 +28,8 @@ from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker, stagi
 from anew.engine.staging import StagedInserts, payload_bytes
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
-from anew.store.sqlite import SqliteStore, opening, payloads
+from anew.store.sql import SqlStore
+from anew.store.sqlite import open_sqlite, opening, payloads
 
 from .disk import Disk, RecordingVfs
 
@@ -93,14 +94,14 @@ class Workload:
         self.said = Answered()
         self._held: list[int] = []
         self._doubt: set[int] = set()
-        stores = [SqliteStore(directory, vfs=vfs, relaxed=relaxed, background=background)]
+        stores = [open_sqlite(directory, vfs=vfs, relaxed=relaxed, background=background)]
         if shared:
-            stores.append(SqliteStore(directory, vfs=vfs, relaxed=relaxed, exclusive=False))
+            stores.append(open_sqlite(directory, vfs=vfs, relaxed=relaxed, exclusive=False))
         self._engines = [self._engine(store) for store in stores]
         self._parts: list[Op] = []
         self._staging = StagedInserts(self._parts.append, stores[0].staging)
 
-    def _engine(self, store: SqliteStore) -> Engine:
+    def _engine(self, store: SqlStore) -> Engine:
         engine = Engine(
             store,
             clock=self._clock,
@@ -207,7 +208,7 @@ def _one_life(images: int, rng: Random, report: Report, *, relaxed: bool) -> Non
 def _inspect(image: Path, said: Answered, report: Report) -> None:
     """Open an image as a server would and hold it against what was answered before the cut."""
     try:
-        store = SqliteStore(image)
+        store = open_sqlite(image)
     except (AnewError, apsw.Error) as error:
         report.note("unopenable", f"{type(error).__name__}: {error}")
         return

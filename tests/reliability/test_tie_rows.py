@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .tie_rows import RULES, Entry, Limit, amiss
 
@@ -115,7 +115,7 @@ FAULTS = {
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty store."""
     folder = tmp_path_factory.mktemp("schema")
-    SqliteStore(folder).close()
+    open_sqlite(folder).close()
     return folder / "anew.db"
 
 

@@ -30,7 +30,8 @@ ARROWS: dict[str, set[str]] = {
     "store": set(),
     "store.protocol": {"store.topics", "jobs", "errors"},
     "store.topics": {"errors"},
-    "store.sqlite": {"store.protocol", "store.topics", "jobs", *LEAVES},
+    "store.sql": {"store.protocol", "store.topics", "jobs", *LEAVES},
+    "store.sqlite": {"store.sql", "store.protocol", "store.topics", "jobs", *LEAVES},
     "engine": BELOW_ENGINE,
     "lab": {"jobs", "backoff", "errors", "units"},
     "net": LEAVES,
@@ -183,7 +184,7 @@ def test_engines_of_the_store_are_named_in_composition_roots_only() -> None:
         if name.startswith("anew.store.")
         and not name.startswith(("anew.store.protocol", "anew.store.topics"))
     }
-    assert naming - {"store.sqlite"} == {"app", "tasks"}
+    assert naming - {"store.sql", "store.sqlite"} == {"app", "tasks"}
 
 
 @pytest.mark.parametrize(
@@ -213,10 +214,10 @@ def test_some_packages_are_one_rooms_business(package: str, owner: str) -> None:
         ("jobs.decide", "import anew.store.protocol", 1),
         ("jobs.decide", "from ..store import protocol", 1),
         ("jobs.decide", "from anew.backoff import Policy\nfrom .ids import IdText", 0),
-        ("engine.ops", "if X:\n    from anew.store.sqlite import SqliteStore", 1),
+        ("engine.ops", "if X:\n    from anew.store.sqlite import open_sqlite", 1),
         ("engine.ops", "from anew.store import sqlite", 1),
         ("engine.ops", "def f():\n    from anew.http import api", 1),
-        ("store.sqlite.rows", "from anew.store.protocol import Rewrite", 0),
+        ("store.sql.rows", "from anew.store.protocol import Rewrite", 0),
         ("client.client", "from anew.jobs.codec import NewJob", 0),
         ("client.client", "from anew.jobs.decide import after", 1),
         ("cli.root", "from anew import __version__, app", 0),

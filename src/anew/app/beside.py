@@ -14,7 +14,7 @@ from typing import Final
 from anew.app.server import Server
 from anew.config import Listen, Settings, Webhooks
 from anew.errors import NotFound
-from anew.store.sqlite import Places, SqliteStore
+from anew.store.sqlite import Places, open_sqlite
 from anew.tasks.backend import CRASHES
 from anew.units import shown
 
@@ -53,7 +53,7 @@ def served(path: Path, webhooks: Webhooks) -> Iterator[tuple[str, str]]:
         retry=replace(usual.retry, policy="even", limit=None, interruption_limit=CRASHES),
         webhooks=replace(webhooks, deliverers=0),
     )
-    store = SqliteStore(places, exclusive=False)
+    store = open_sqlite(places, exclusive=False)
     try:
         served = _Served(Server(settings, store))
         try:

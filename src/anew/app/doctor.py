@@ -11,7 +11,7 @@ from anew.config import Settings
 from anew.engine import Batch, Call, Engine, recover
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError
-from anew.store.sqlite import Copied, Examination, Places, SqliteStore, back_up, examine, restore
+from anew.store.sqlite import Copied, Examination, Places, back_up, examine, open_sqlite, restore
 from anew.tasks.opening import DEFAULTS
 
 SWEPT = 1_000
@@ -42,7 +42,7 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         StoreBusy: Another process is writing and does not let go.
         StoreFailed: The store failed.
     """
-    store = SqliteStore(Places.at(root_dir), exclusive=False)
+    store = open_sqlite(Places.at(root_dir), exclusive=False)
     try:
         engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
         apply_one(engine, _mend_texts)
@@ -84,7 +84,7 @@ def copy_in(
     """Make a copy the store of a data directory; see `restore`. What was in flight when it was made is ready again."""
     places = Places.at(root_dir)
     copied = restore(source, places, progress, force=force)
-    store = SqliteStore(places, exclusive=False)
+    store = open_sqlite(places, exclusive=False)
     try:
         recover(Engine(store, clock=SystemClock(), defaults=DEFAULTS))
     finally:

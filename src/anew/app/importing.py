@@ -25,7 +25,7 @@ from anew.errors import Conflict, InvalidInput, NotFound
 from anew.fwp.policies import Policies
 from anew.fwp.stored import StoredJobs
 from anew.jobs.moved import MovedJob
-from anew.store.sqlite import Places, SqliteArchive, SqliteStore
+from anew.store.sqlite import Places, SqliteArchive, open_sqlite
 
 CHUNK: Final = 500
 """Jobs in one transaction: some ten milliseconds, for which a server on the same store waits."""
@@ -131,7 +131,7 @@ class _Target:
     """The store that is written to."""
 
     def __init__(self, settings: Settings) -> None:
-        self._store = SqliteStore(
+        self._store = open_sqlite(
             Places.at(settings.store.root_dir),
             exclusive=False,
             keep_first=settings.retention.first_errors,

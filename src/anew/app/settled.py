@@ -20,7 +20,7 @@ from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
 from anew.store.protocol import Store
-from anew.store.sqlite import Places, SqliteStore
+from anew.store.sqlite import Places, open_sqlite
 from anew.topics.guard import GuardSettings
 from anew.topics.terms import TopicTerms, guard_of, terms_of
 
@@ -35,7 +35,7 @@ def open_store(settings: Settings) -> Store:
     """
     relaxed = settings.store.commit == "relaxed"
     try:
-        return SqliteStore(
+        return open_sqlite(
             Path(settings.store.root_dir),
             relaxed=relaxed,
             background=True,

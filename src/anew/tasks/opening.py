@@ -12,7 +12,7 @@ from anew.clock import Clock, SystemClock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
 from anew.jq import Expressions
-from anew.store.sqlite import Places, SqliteStore
+from anew.store.sqlite import Places, open_sqlite
 from anew.tasks.backend import CRASHES
 
 SEEDED: Final = "0test0000"
@@ -47,7 +47,7 @@ def open_engine(
         StoreFailed: The file is no database of ours, or a sync has failed in a process that has it open.
     """
     places = None if path is None else Places.at(Path(path))
-    store = SqliteStore(places, exclusive=False)
+    store = open_sqlite(places, exclusive=False)
     chance = random.Random(seed)  # noqa: S311 - jitter is no secret
     if seed is not None:
         store.identity = replace(store.identity, tag=SEEDED, secret=chance.randbytes(32))

@@ -13,7 +13,7 @@ from anew.errors import StoreBusy
 from anew.http.formats import JSON
 from anew.jobs import State
 from anew.store.protocol import Rewrite
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.unit.engine.grouped import Group
 from tests.unit.engine.rig import NOW, call, new_job
 from tests.unit.http.asked import Asked
@@ -61,7 +61,7 @@ def test_what_cannot_be_compacted_now_is_said() -> None:
 
 
 def test_the_log_is_copied_into_the_database_though_it_is_short(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "data")
+    store = open_sqlite(tmp_path / "data")
     group = Group(store)
     group.rig.put(new_job())
     database = tmp_path / "data" / "anew.db"

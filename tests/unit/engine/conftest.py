@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import Rig
 
@@ -21,8 +21,8 @@ def rig() -> Rig:
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
     """The engines of two processes on one store; one clock."""
-    one = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=one.clock)
+    one = Rig(open_sqlite(tmp_path))
+    other = Rig(open_sqlite(tmp_path, exclusive=False), clock=one.clock)
     yield one, other
     one.store.close()
     other.store.close()

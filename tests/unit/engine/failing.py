@@ -9,7 +9,7 @@ import pytest
 
 from anew.errors import StoreFailed, StoreFull
 from anew.store.protocol import Filter, Store
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import ALL, FaultyStore, Rig
 
@@ -29,7 +29,7 @@ class Failing(Rig):
     faulty: FaultyStore
 
     def __init__(self, inner: Store | None = None, **given: Any) -> None:
-        self.faulty = FaultyStore(inner or SqliteStore())
+        self.faulty = FaultyStore(inner or open_sqlite())
         super().__init__(self.faulty, **given)
 
     def fail_next(self, *errors: Exception | None, verb: str = "commit") -> None:

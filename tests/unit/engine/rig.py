@@ -13,7 +13,7 @@ from anew.engine import Batch, Call, Engine, Enqueue, Fail, Limits, Op, Release,
 from anew.engine.upkeep import Upkeep
 from anew.jobs import Defaults, Failed, Job, NewJob, State
 from anew.store.protocol import Filter, Page, Store, TakenRow
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 NOW = 1_700_000_000_000
 ALL = Page(limit=1_000_000)
@@ -65,7 +65,7 @@ class FaultyStore:
         verbs: By name: what the next calls of a verb raise, in order; None lets one through.
     """
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.verbs: dict[str, list[Exception | None]] = {}
         self.committed = 0
@@ -83,7 +83,8 @@ class FaultyStore:
         return None if self.inner.device is None else self
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self.inner, name)
+        # What belongs to its device is asked of the link, which is the device.
+        value = getattr(self.inner if hasattr(self.inner, name) else self.inner._link, name)
         if not callable(value):
             return value
 
@@ -119,7 +120,7 @@ class Rig:
         **defaults: Any,
     ) -> None:
         self.clock = clock or ManualClock(NOW)
-        self.store: Store = store if store is not None else SqliteStore()
+        self.store: Store = store if store is not None else open_sqlite()
         self.engine = Engine(
             self.store,
             clock=self.clock,

@@ -15,7 +15,7 @@ from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Backoff, Failed, Retention, State
 from anew.jobs.patch import Patch
 from anew.store.protocol import Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite.link import SqliteLink
 from tests.conformance.helpers import ready_total
 
 from .rig import NOW, Once, Rig, call, enqueue, fail, new_job, plain, succeed, tick
@@ -149,7 +149,7 @@ def test_a_success_of_a_job_with_a_large_payload_leaves_no_payload(rig: Rig) -> 
     (key,) = rig.put(new_job(payload=b"x" * 5_000))
     rig.worker()
     rig.do(succeed(key))
-    assert rig.store._connection.execute("SELECT count(*) FROM payload").fetchall() == [(0,)]  # type: ignore[attr-defined]
+    assert rig.store._link.connection.execute("SELECT count(*) FROM payload").fetchall() == [(0,)]  # type: ignore[attr-defined]
 
 
 # -- failure
@@ -425,8 +425,8 @@ def test_little_space_refuses_new_jobs_only(monkeypatch: pytest.MonkeyPatch) -> 
     one, two = rig.put(new_job(), new_job())
     rig.worker()
     free = 999
-    monkeypatch.setattr(SqliteStore, "device", property(lambda store: store))
-    monkeypatch.setattr(rig.store, "free_bytes", lambda: free)
+    monkeypatch.setattr(SqliteLink, "device", property(lambda link: link))
+    monkeypatch.setattr(SqliteLink, "free_bytes", lambda link: free)
     rig.do(call(tick))
     refused, settled, failed = rig.apply(plain(1), succeed(one), fail(two))
     assert isinstance(refused, StoreFull)
@@ -449,7 +449,7 @@ def test_a_job_in_flight_that_is_set_aside_gives_its_slot_back() -> None:
     assert worker.held == {damaged}
 
     def damage(batch: Batch) -> None:
-        batch.store._execute("UPDATE job SET state = 33 WHERE id = ?", (damaged,))  # type: ignore[attr-defined]
+        batch.store._link.execute("UPDATE job SET state = 33 WHERE id = ?", (damaged,))  # type: ignore[attr-defined]
 
     rig.do(call(damage))
     rig.store.load([damaged])

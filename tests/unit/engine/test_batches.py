@@ -15,7 +15,8 @@ from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs import Failed
 from anew.jobs.batches import Callback, CallbackState
 from anew.jobs.codec import JobHooks, PushedJob
-from anew.store.sqlite import SqliteStore
+from anew.store.sql import SqlStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import NOW, FaultyStore, Rig, call, enqueue, ignore, succeed, tick
 
@@ -269,7 +270,7 @@ def test_without_space_no_batch_is_made_and_those_that_are_there_go_on(rig: Rig)
 
 
 def test_a_commit_that_fails_fires_nothing_and_the_next_one_fires_once() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     key = make(rig, Callback.SUCCESS)
     rig.put(job("a", batch=key))
@@ -330,12 +331,12 @@ def test_a_batch_is_counted_in_all_processes(pair: tuple[Rig, Rig]) -> None:
 
 
 def test_a_batch_stands_after_a_restart(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     key = make(rig, Callback.SUCCESS)
     rig.put(job("a", batch=key))
     rig.do(call(commit_batch(key)))
     rig.store.close()
-    again = Rig(SqliteStore(tmp_path), clock=rig.clock)
+    again = Rig(open_sqlite(tmp_path), clock=rig.clock)
     second = make(again, Callback.SUCCESS, name="second ")
     assert second > key
     run(again, "a", "mail")
@@ -347,8 +348,8 @@ def test_a_member_whose_texts_cannot_be_read_is_counted_as_failed(rig: Rig) -> N
     key = make(rig, Callback.COMPLETE)
     (member,) = rig.put(job("a", batch=key))
     rig.do(call(commit_batch(key)))
-    assert isinstance(rig.store, SqliteStore)
-    rig.store._execute("UPDATE job SET type = CAST(x'ff' AS TEXT) WHERE id = ?", (member,))
+    assert isinstance(rig.store, SqlStore)
+    rig.store._link.execute("UPDATE job SET type = CAST(x'ff' AS TEXT) WHERE id = ?", (member,))
     rig.worker(["mail"])
     assert (counted(rig, key), states(rig, key)[0]) == ((1, 0, 1), ENQUEUED)
 
@@ -389,7 +390,7 @@ def test_members_with_and_without_a_failure_behind_them_succeed_in_one_commit(ri
 
 def spoil(rig: Rig, change: str) -> None:
     """Change rows behind the engine's back."""
-    rig.store._connection.execute(change)  # type: ignore[attr-defined]
+    rig.store._link.connection.execute(change)  # type: ignore[attr-defined]
 
 
 def test_a_callback_that_cannot_be_read_never_comes_and_holds_nobody_up(

@@ -7,7 +7,7 @@ import pytest
 from anew.engine import Call, Enqueue
 from anew.errors import StoreBusy
 from anew.jobs import State
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .grouped import Group
@@ -19,7 +19,7 @@ class BusyStore(FaultyStore):
     """A store whose lock somebody else holds until `free` is called."""
 
     def __init__(self) -> None:
-        super().__init__(SqliteStore())
+        super().__init__(open_sqlite())
         self.locked = False
         self.calls: list = []  # type: ignore[type-arg]
 

@@ -33,7 +33,7 @@ from anew.jobs import Job, NewJob, State
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import Scope
 from anew.store.protocol import CronRow, Filter, Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .grouped import Group
 from .rig import FaultyStore, Once, Rig, call, new_job, plain
@@ -103,8 +103,8 @@ def rig() -> Rig:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
-    one = rig_at(START, SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=one.clock)
+    one = rig_at(START, open_sqlite(tmp_path))
+    other = Rig(open_sqlite(tmp_path, exclusive=False), clock=one.clock)
     yield one, other
     one.store.close()
     other.store.close()
@@ -359,7 +359,7 @@ def test_an_entry_that_cannot_be_read_stops_no_other(rig: Rig, caplog: pytest.Lo
 
 def test_names_that_cannot_be_read_leave_plain_jobs_alone(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     put(rig, entry())
-    rig.do(call(lambda batch: batch.store._execute("UPDATE cron SET timezone = CAST(x'ff' AS TEXT)")))  # type: ignore[attr-defined]
+    rig.do(call(lambda batch: batch.store._link.execute("UPDATE cron SET timezone = CAST(x'ff' AS TEXT)")))  # type: ignore[attr-defined]
     rig.advance(HOUR)
     assert len(rig.put(new_job())) == 1
     assert caplog.text.count("none fires before the next start") == 1
@@ -367,7 +367,7 @@ def test_names_that_cannot_be_read_leave_plain_jobs_alone(rig: Rig, caplog: pyte
 
 
 def test_a_slot_whose_transaction_does_not_last_is_fired_by_the_next_one() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = rig_at(START, store)
     put(rig, entry())
     rig.clock.advance(HOUR // 2)
@@ -380,7 +380,7 @@ def test_a_slot_whose_transaction_does_not_last_is_fired_by_the_next_one() -> No
 
 
 def test_while_there_is_no_space_slots_wait_and_nothing_spins() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = rig_at(START, store)
     put(rig, entry())
     rig.clock.advance(HOUR // 2)
@@ -590,11 +590,11 @@ def test_an_entry_that_another_process_puts_is_fired_here(pair: tuple[Rig, Rig])
 
 
 def test_a_restart_fires_no_slot_again_and_loses_none(tmp_path: Path) -> None:
-    first = rig_at(START, SqliteStore(tmp_path))
+    first = rig_at(START, open_sqlite(tmp_path))
     put(first, entry())
     first.advance(HOUR // 2)
     first.store.close()
-    second = rig_at(START + HOUR // 2 + 5, SqliteStore(tmp_path))
+    second = rig_at(START + HOUR // 2 + 5, open_sqlite(tmp_path))
     second.engine.apply([])
     assert len(jobs(second)) == 1
     second.advance(HOUR - 5)
@@ -606,10 +606,10 @@ KILLED = """
     import os, signal, sys
     from pathlib import Path
     from anew.clock import ManualClock
-    from anew.store.sqlite import SqliteStore
+    from anew.store.sqlite import open_sqlite
     from tests.unit.engine.rig import Rig
 
-    rig = Rig(SqliteStore(Path(sys.argv[1])), clock=ManualClock(int(sys.argv[2])))
+    rig = Rig(open_sqlite(Path(sys.argv[1])), clock=ManualClock(int(sys.argv[2])))
     when, commit = sys.argv[3], rig.store.commit
     def die():
         if when == "after":
@@ -624,7 +624,7 @@ KILLED = """
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_around_the_commit_fires_the_slot_once(tmp_path: Path, when: str) -> None:
     """Between the insert and the commit nothing has lasted: whoever comes next fires; after it nobody does."""
-    rig = rig_at(START, SqliteStore(tmp_path))
+    rig = rig_at(START, open_sqlite(tmp_path))
     put(rig, entry())
     rig.store.close()
     slot = START + HOUR // 2
@@ -634,7 +634,7 @@ def test_a_kill_around_the_commit_fires_the_slot_once(tmp_path: Path, when: str)
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL
-    rig = rig_at(slot + 10, SqliteStore(tmp_path))
+    rig = rig_at(slot + 10, open_sqlite(tmp_path))
     assert len(jobs(rig)) == (when == "after")
     rig.engine.apply([])
     rig.engine.apply([])

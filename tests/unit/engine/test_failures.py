@@ -11,7 +11,7 @@ from anew.errors import InternalError, NotFound, StoreBusy, StoreFailed, StoreFu
 from anew.jobs import State
 from anew.jobs.carried import result_of
 from anew.store.protocol import Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .failing import Failing, failed, full, odd, picture
@@ -111,7 +111,7 @@ def test_the_reserve_is_given_up_for_settling(
 ) -> None:
     given_up: list[bool] = []
     monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
-    monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
+    monkeypatch.setattr(rig.faulty.inner._link, "free_reserve", lambda: given_up.append(True))
     (key,) = rig.put(new_job())
     rig.worker()
     rig.fail_next(error)
@@ -130,7 +130,7 @@ def test_the_reserve_is_given_up_for_takes_too(
     """Else a full device with idle workers would never get emptier."""
     given_up: list[bool] = []
     monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
-    monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
+    monkeypatch.setattr(rig.faulty.inner._link, "free_reserve", lambda: given_up.append(True))
     rig.put(new_job())
     rig.fail_next(error)
     worker = rig.worker()
@@ -145,7 +145,7 @@ def test_the_reserve_is_kept_where_nobody_could_take_anything(
 ) -> None:
     given_up: list[bool] = []
     monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
-    monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
+    monkeypatch.setattr(rig.faulty.inner._link, "free_reserve", lambda: given_up.append(True))
     rig.put(new_job("other"))
     rig.worker(["mail"])
     rig.fail_next(error)
@@ -161,7 +161,7 @@ def test_after_no_space_new_jobs_are_refused_until_there_is_some(
     assert isinstance(rig.do(plain(1)), StoreFull)
     assert isinstance(rig.do(plain(1)), StoreFull)
     monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
-    monkeypatch.setattr(rig.faulty.inner, "free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(rig.faulty.inner._link, "free_bytes", lambda: 1 << 40)
     rig.do(call(tick))
     assert len(rig.put(new_job())) == 1
 
@@ -399,7 +399,7 @@ def test_what_another_process_wrote_before_damaged_jobs_are_set_aside_is_noticed
             self.inner.begin(synced=synced)
             return next(changed)
 
-    rig = Rig(store := Changed(SqliteStore()))
+    rig = Rig(store := Changed(open_sqlite()))
     noticed: list[bool] = []
     monkeypatch.setattr(rig.engine.dispatcher, "notice_others", lambda: noticed.append(True))
     store.verbs["insert_plain"] = [UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")]
@@ -411,7 +411,7 @@ def test_what_another_process_wrote_before_damaged_jobs_are_set_aside_is_noticed
 def test_where_the_sync_fails_while_damaged_jobs_are_set_aside_the_engine_has_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rig = Rig(store := FaultyStore(SqliteStore()))
+    rig = Rig(store := FaultyStore(open_sqlite()))
     store.verbs["insert_plain"] = [UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")]
     store.verbs["sync"] = [StoreFailed("disk I/O error")]
     monkeypatch.setattr(store, "mend_texts", lambda: 1, raising=False)

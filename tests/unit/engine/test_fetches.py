@@ -14,7 +14,7 @@ from anew.errors import NotFound, StoreFull
 from anew.jobs import Failed, HoldKind, Job, State
 from anew.jobs.codec import PushedJob
 from anew.store.protocol import Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import NOW, FaultyStore, Once, Rig, call, differences, enqueue, ignore, new_job, succeed, tick
 
@@ -211,11 +211,11 @@ def test_a_reservation_that_nobody_has_heard_of_is_given_back_uncounted(rig: Rig
 
 def test_a_reservation_outlives_its_process(tmp_path: Path) -> None:
     """Faktory checklist 65."""
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     (key,) = rig.put(pushed("m1", meta=b'{"x":1}'))
     fetching(rig, Client("mail"))
     rig.store.close()
-    again = Rig(SqliteStore(tmp_path), clock=rig.clock)
+    again = Rig(open_sqlite(tmp_path), clock=rig.clock)
     again.do(call(tick))
     assert (again.state(key), again.job(key).meta) == (State.IN_FLIGHT, b'{"x":1}')
     assert again.do(acknowledge("m1")) is True
@@ -223,7 +223,7 @@ def test_a_reservation_outlives_its_process(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_does_not_last_leaves_the_waiting_in_their_places() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     first, second, new = Client("mail"), Client("mail"), Client("mail")
     fetching(rig, first, second)
@@ -244,7 +244,7 @@ def test_a_batch_that_does_not_last_leaves_the_waiting_in_their_places() -> None
 
 def test_what_cannot_be_read_goes_to_nobody_and_the_next_one_is_given(rig: Rig) -> None:
     broken, whole = rig.put(pushed("m1"), pushed("m2"))
-    rig.store._connection.execute("UPDATE job SET payload = x'00' WHERE id = ?", (broken,))  # type: ignore[attr-defined]
+    rig.store._link.connection.execute("UPDATE job SET payload = x'00' WHERE id = ?", (broken,))  # type: ignore[attr-defined]
     client = Client("mail")
     assert fetching(rig, client) == ["m2"]
     assert (rig.state(broken), rig.state(whole)) == (State.DEAD, State.IN_FLIGHT)

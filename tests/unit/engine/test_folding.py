@@ -12,7 +12,7 @@ from anew.errors import AnewError, InternalError, InvalidExpression, Overloaded
 from anew.jobs import Job, State
 from anew.jobs.codec import NewJob
 from anew.jobs.zizq_ties import tied
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import FaultyStore, Rig, enqueue, new_job, succeed
 
@@ -99,7 +99,7 @@ def test_a_list_that_cannot_be_folded_leaves_no_trace_and_hurts_no_other(rig: Ri
 
 
 def test_a_batch_that_does_not_last_leaves_the_open_job_as_it_was(joined: Joined) -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     rig.engine.parts.expressions = joined
     (key,) = rig.put(foldable(b"1"))

@@ -9,7 +9,7 @@ import pytest
 from anew.engine import group as module
 from anew.engine.group import GATHER, LOOKS
 from anew.errors import Overloaded, StoreFailed, StoreFull
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .grouped import Group
@@ -168,7 +168,7 @@ def test_a_crowd_is_answered_whatever_happens_to_its_first_batch(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH_JOBS", 10)
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     store.verbs["commit"] = [error] * 3
     answers = [group.submit(plain(8)) for _ in range(5)]
@@ -236,7 +236,7 @@ def test_what_a_gone_taker_held_is_given_back_as_soon_as_that_is_possible(
     error: Exception, interrupted: bool
 ) -> None:
     """Else it would be stuck until its lease lapses, half a day later."""
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     gone = group.worker()
     group.submit(plain(3))
@@ -266,7 +266,7 @@ def test_a_taker_that_held_nothing_leaves_without_a_batch(group: Group) -> None:
 
 @pytest.mark.parametrize("error", [StoreFull("no space"), RuntimeError("odd")], ids=["full", "odd"])
 def test_takes_that_do_not_go_through_are_tried_by_the_tick_and_do_not_spin(error: Exception) -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     group.submit(plain(1))
     group.submit(enqueue(new_job(ready_at=NOW + 50)))
@@ -285,7 +285,7 @@ def test_takes_that_do_not_go_through_are_tried_by_the_tick_and_do_not_spin(erro
 
 
 def test_a_failed_store_is_reported_once_and_everything_refused() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     store.verbs["commit"] = [StoreFailed("the disk is gone")]
     first, second = group.submit(plain(1)), group.submit(succeed(1))

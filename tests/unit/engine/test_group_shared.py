@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from anew.engine import Limits
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .grouped import Group
 from .rig import Rig, new_job, succeed
@@ -17,8 +17,8 @@ from .rig import Rig, new_job, succeed
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Group, Rig]]:
     """A server's group commit, where two jobs may be in flight, and another process's engine."""
-    group = Group(SqliteStore(tmp_path), limits=Limits(global_in_flight=2))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=group.rig.clock)
+    group = Group(open_sqlite(tmp_path), limits=Limits(global_in_flight=2))
+    other = Rig(open_sqlite(tmp_path, exclusive=False), clock=group.rig.clock)
     group.loop.settle()
     yield group, other
     group.rig.store.close()

@@ -9,7 +9,7 @@ import pytest
 
 from anew.engine import verbs
 from anew.jobs import IdText, Job
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import Rig, call, fail, new_job
 
@@ -21,7 +21,7 @@ HASHED = [
 
 def opened(folder: Path, jitter: Any) -> Rig:
     """An engine on a stored store that gives the public ids of the first one, so that its secret alone differs."""
-    rig = Rig(SqliteStore(folder), policy={"curve": {"constant": "1h"}, "jitter": jitter})
+    rig = Rig(open_sqlite(folder), policy={"curve": {"constant": "1h"}, "jitter": jitter})
     rig.engine.ids = IdText("0abcdefgh")
     return rig
 
@@ -58,7 +58,7 @@ def test_a_hash_is_keyed_by_the_stores_secret(tmp_path: Path, jitter: Any) -> No
 def test_the_nth_failures_of_two_stores_do_not_share_a_phase(tmp_path: Path) -> None:
     phases = []
     for name in ("a", "b"):
-        rig = Rig(SqliteStore(tmp_path / name))
+        rig = Rig(open_sqlite(tmp_path / name))
         keys = rig.put(*(new_job() for _ in range(10)))
         waits(rig, keys)
         phases.append({rig.job(key).phase for key in keys})

@@ -12,7 +12,7 @@ from anew.engine.verbs import redrive_one
 from anew.errors import NotFound, StoreFull
 from anew.jobs import Interrupted, State
 from anew.store.protocol import Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import FaultyStore, Rig, call, fail, ignore, new_job, succeed, tick
 
@@ -121,13 +121,13 @@ def test_a_stop_of_the_server_is_not_counted() -> None:
 
 
 def test_a_crash_of_the_server_is_not_counted(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     rig = Rig(store, interruption_limit=2)
     (key,) = rig.put(new_job())
     interrupted(rig)
     rig.worker()
     store.close()
-    again = Rig(SqliteStore(tmp_path), interruption_limit=2)
+    again = Rig(open_sqlite(tmp_path), interruption_limit=2)
     assert recover(again.engine) == 1
     assert (again.state(key), again.job(key).interruptions) == (State.READY, 1)
     again.store.close()
@@ -156,7 +156,7 @@ def test_all_that_the_worker_held_is_counted_and_nothing_else() -> None:
 
 
 def test_a_batch_that_does_not_last_leaves_the_jobs_with_their_worker() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store, interruption_limit=1)
     (key,) = rig.put(new_job())
     worker = rig.worker()

@@ -19,7 +19,7 @@ from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.limits import Throttle, rate
 from anew.jobs.patch import Patch
 from anew.store.protocol import Filter, Hold
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import ALL, NOW, Rig, call, fail, new_job, succeed, tick
 
@@ -54,11 +54,11 @@ def fetch(rig: Rig, queue: str = "mail") -> int | None:
 
 def blocked(rig: Rig) -> list[int]:
     """The jobs that stand in no line."""
-    return [key for (key,) in rig.store._execute("SELECT id FROM job WHERE state = 32 ORDER BY id")]  # type: ignore[attr-defined]
+    return [key for (key,) in rig.store._link.execute("SELECT id FROM job WHERE state = 32 ORDER BY id")]  # type: ignore[attr-defined]
 
 
 def keys_known(rig: Rig) -> list[str]:
-    return [name for (name,) in rig.store._execute("SELECT name FROM limit_key ORDER BY name")]  # type: ignore[attr-defined]
+    return [name for (name,) in rig.store._link.execute("SELECT name FROM limit_key ORDER BY name")]  # type: ignore[attr-defined]
 
 
 def check(rig: Rig) -> None:
@@ -371,8 +371,8 @@ def test_the_bounds_of_the_job_that_came_last_hold(rig: Rig) -> None:
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
     """Two processes' engines on one file; one clock."""
-    one = Rig(SqliteStore(tmp_path / "data"))
-    other = Rig(SqliteStore(tmp_path / "data", exclusive=False), clock=one.clock)
+    one = Rig(open_sqlite(tmp_path / "data"))
+    other = Rig(open_sqlite(tmp_path / "data", exclusive=False), clock=one.clock)
     yield one, other
     one.store.close()
     other.store.close()
@@ -444,7 +444,7 @@ def test_upkeep_finds_what_nothing_would_have_looked_at(rig: Rig) -> None:
     """Rows that somebody has damaged: no job runs, and one is blocked."""
     first, second = rig.put(limited(), limited())
     take(rig)
-    rig.store._execute("DELETE FROM job WHERE id = ?", (first,))  # type: ignore[attr-defined]
+    rig.store._link.execute("DELETE FROM job WHERE id = ?", (first,))  # type: ignore[attr-defined]
     reader = rig.store.reader()
     found = reader.recount()
     assert found.forgotten == ["a"]

@@ -10,7 +10,7 @@ from anew.engine import Enqueued, Entry
 from anew.engine.staging import PART_BYTES
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.store.protocol import Filter
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .grouped import Group
 from .rig import ALL, Once, Rig, enqueue, succeed
@@ -52,7 +52,7 @@ def test_an_id_is_free_again_when_its_job_is_gone() -> None:
 
 
 def test_another_process_has_stored_it(tmp_path: Path) -> None:
-    here, there = Rig(SqliteStore(tmp_path)), Rig(SqliteStore(tmp_path, exclusive=False))
+    here, there = Rig(open_sqlite(tmp_path)), Rig(open_sqlite(tmp_path, exclusive=False))
     (key,) = put(here, named("a")).keys
     assert put(there, named("a")).keys[0] == key
     here.store.close()
@@ -68,7 +68,7 @@ def test_a_long_repeat_leaves_nothing_behind() -> None:
         group.commit.submit_long(op)
         group.loop.settle()
     assert done.result.existing == {0: Entry.REPEATED, 1: Entry.REPEATED}
-    rows = [group.rig.store._execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES]
+    rows = [group.rig.store._link.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES]
     assert rows == [2, 2, 0]  # the first long payload has two parts
 
 

@@ -14,7 +14,7 @@ from anew.errors import NotFound
 from anew.jobs import Failed, HoldKind, State
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.store.protocol import Hold, TakenRow
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import NOW, Rig, Worker, call, enqueue, fail, ignore, new_job, succeed, tick
 
@@ -33,8 +33,8 @@ def bounded(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
 
 def _pair(place: Path, limit: int) -> Iterator[tuple[Rig, Rig]]:
     limits = Limits(global_in_flight=limit, max_lease_ms=1_000)
-    one = Rig(SqliteStore(place), limits=limits)
-    other = Rig(SqliteStore(place, exclusive=False), clock=one.clock)
+    one = Rig(open_sqlite(place), limits=limits)
+    other = Rig(open_sqlite(place, exclusive=False), clock=one.clock)
     yield one, other
     one.store.close()
     other.store.close()

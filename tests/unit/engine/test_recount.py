@@ -10,7 +10,7 @@ from anew.engine.ops import Verb
 from anew.engine.upkeep import Upkeep
 from anew.jobs import State
 from anew.store.protocol import Reader, Recount
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import FaultyStore, Rig, call, new_job
 
@@ -33,8 +33,8 @@ def finding(rig: Rig) -> Verb:
 
 
 def test_two_engines_that_recount_at_once_put_a_counter_right_once(tmp_path: Path) -> None:
-    one = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False))
+    one = Rig(open_sqlite(tmp_path))
+    other = Rig(open_sqlite(tmp_path, exclusive=False))
     one.put(*[new_job()] * 5)
     spoil(one, -2)
     verbs = [finding(one), finding(other)]

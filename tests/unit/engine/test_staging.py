@@ -11,7 +11,7 @@ from anew.engine import Enqueue, recover
 from anew.engine import staging as module
 from anew.errors import Overloaded, StoreFull
 from anew.jobs import NewJob
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .grouped import Group
@@ -33,7 +33,7 @@ def submit(group: Group, *jobs: NewJob) -> Once:
 
 def rows(group: Group, table: str) -> int:
     """How many rows of a table there are."""
-    connection: Any = group.rig.store._connection  # type: ignore[attr-defined]
+    connection: Any = group.rig.store._link.connection  # type: ignore[attr-defined]
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
@@ -116,7 +116,7 @@ def test_too_many_bytes_waiting_are_refused_but_one_is_always_let_in(monkeypatch
 
 @pytest.mark.parametrize(("verb", "let_through"), [("stage", 0), ("stage", 1), ("stage", 2), ("insert", 0)])
 def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: int) -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     store.verbs[verb] = [*[None] * let_through, StoreFull("no space")]
     answer = submit(group, long_job())
@@ -135,7 +135,7 @@ def submit_and_settle(group: Group) -> Once:
 
 
 def test_what_cannot_be_removed_at_once_is_removed_by_a_later_tick() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     store.verbs["stage"] = [None, StoreFull("no space")]
     store.verbs["unstage"] = [StoreFull("still none")]
@@ -149,7 +149,7 @@ def test_what_cannot_be_removed_at_once_is_removed_by_a_later_tick() -> None:
 
 def test_a_part_that_was_undone_and_written_again_keeps_the_promise_of_its_keys() -> None:
     """No key may be given out twice, not even after a crash that loses all memory and turns the clock back."""
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     group = Group(store)
     store.verbs["commit"] = [RuntimeError("odd")]
     answer = submit(group, long_job())
@@ -217,12 +217,12 @@ def test_closing_does_not_wait_long_for_what_nobody_hears_any_more(monkeypatch: 
 
 
 def test_the_next_start_removes_what_a_killed_server_left_half_written(tmp_path: Path) -> None:
-    group = Group(SqliteStore(tmp_path))
+    group = Group(open_sqlite(tmp_path))
     submit(group, long_job())
     group.batch()
     group.rig.store.close()
-    again = Rig(SqliteStore(tmp_path))
-    connection: Any = again.store._connection  # type: ignore[attr-defined]
+    again = Rig(open_sqlite(tmp_path))
+    connection: Any = again.store._link.connection  # type: ignore[attr-defined]
     assert connection.execute("SELECT count(*) FROM payload").fetchone() == (1,)
     assert recover(again.engine) == 0
     assert connection.execute("SELECT count(*) FROM payload").fetchone() == (0,)

@@ -14,7 +14,7 @@ from anew.engine import Batch, Limits, recover
 from anew.errors import InternalError, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.ids import COUNTER_BITS
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .rig import NOW, FaultyStore, Rig, call, fail, new_job, plain, succeed, tick
@@ -23,12 +23,12 @@ from .rig import NOW, FaultyStore, Rig, call, fail, new_job, plain, succeed, tic
 def restarted(rig: Rig, directory: Path, *, clock_ms: int = 0) -> Rig:
     """Close the store and open it in a new engine, the clock moved by so much."""
     rig.store.close()
-    return Rig(SqliteStore(directory), clock=ManualClock(rig.clock.now() + clock_ms))
+    return Rig(open_sqlite(directory), clock=ManualClock(rig.clock.now() + clock_ms))
 
 
 @pytest.mark.parametrize(("jobs", "batch"), [(0, 10), (1, 10), (9, 10), (10, 10), (11, 10), (35, 10)])
 def test_what_was_in_flight_is_ready_again(tmp_path: Path, jobs: int, batch: int) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     rig.do(plain(jobs))
     rig.worker()
     again = restarted(rig, tmp_path)
@@ -40,7 +40,7 @@ def test_what_was_in_flight_is_ready_again(tmp_path: Path, jobs: int, batch: int
 
 
 def test_a_restart_is_no_interruption_and_keeps_the_order(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     keys = rig.put(*(new_job(priority=p) for p in (2, 1, 3)))
     rig.worker(prefetch=2)
     again = restarted(rig, tmp_path)
@@ -56,11 +56,11 @@ def test_a_restart_is_no_interruption_and_keeps_the_order(tmp_path: Path) -> Non
 def test_a_start_on_a_full_device_gives_up_the_reserve(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     rig.do(plain(3))
     rig.worker()
     rig.store.close()
-    store = FaultyStore(SqliteStore(tmp_path))
+    store = FaultyStore(open_sqlite(tmp_path))
     again = Rig(store, limits=Limits(min_free_bytes=0))
     store.verbs["commit"] = [error]
     assert recover(again.engine) == 3
@@ -83,7 +83,7 @@ def test_a_start_on_a_full_device_gives_up_the_reserve(
     ],
 )
 def test_a_start_that_cannot_go_on_says_why(errors: list[Exception], ours: type[Exception]) -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     store.verbs["commit"] = list(errors)
     with pytest.raises(ours):
@@ -91,7 +91,7 @@ def test_a_start_that_cannot_go_on_says_why(errors: list[Exception], ours: type[
 
 
 def test_what_waits_for_its_time_still_does(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     (key,) = rig.put(new_job(ready_at=NOW + 100))
     again = restarted(rig, tmp_path, clock_ms=99)
     assert again.engine.due_at == NOW + 100
@@ -104,7 +104,7 @@ def test_what_waits_for_its_time_still_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clock_ms", [0, 1, 1_000, 10**9, -1, -60_000, -86_400_000, -NOW])
 def test_keys_grow_over_restarts_whatever_the_clock_does(tmp_path: Path, clock_ms: int) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     keys = rig.put(*(new_job() for _ in range(3)))
     rig.worker()
     rig.do(succeed(*keys))  # gone: only the promise remembers them
@@ -130,7 +130,7 @@ def test_keys_follow_the_clock_and_never_fall_back() -> None:
 
 
 def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_is_gone(tmp_path: Path) -> None:
-    rig, other = Rig(SqliteStore(tmp_path)), SqliteStore(tmp_path, exclusive=False)
+    rig, other = Rig(open_sqlite(tmp_path)), open_sqlite(tmp_path, exclusive=False)
     rig.worker()
     first, last = rig.put(new_job(), new_job())
     for gone in ([], [first], [last]):
@@ -149,7 +149,7 @@ def test_the_last_key_is_noted_only_when_the_row_that_has_it_goes(tmp_path: Path
         with closing(apsw.Connection(str(tmp_path / "anew.db"))) as file:
             return int(file.execute("SELECT value FROM meta WHERE name = 'last_key'").fetchone()[0])
 
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     rig.worker()
     first, second, last = rig.put(new_job(), new_job(), new_job())
     rig.do(succeed(first))
@@ -171,8 +171,8 @@ REMOVALS: dict[str, Callable[[Batch, int], object]] = {
 def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_was(
     tmp_path: Path, removal: str
 ) -> None:
-    rig = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False))
+    rig = Rig(open_sqlite(tmp_path))
+    other = Rig(open_sqlite(tmp_path, exclusive=False))
     last = rig.put(new_job(), new_job())[-1]
     rig.do(call(lambda batch: REMOVALS[removal](batch, last)))
     assert rig.state(last) is None
@@ -183,7 +183,7 @@ def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_wa
 
 def test_the_order_of_failures_goes_on_over_a_restart(tmp_path: Path) -> None:
     """Two jobs must not get one phase because the server was restarted between their failures."""
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     phases = set()
     for _ in range(3):
         (key,) = rig.put(new_job())
@@ -196,7 +196,7 @@ def test_the_order_of_failures_goes_on_over_a_restart(tmp_path: Path) -> None:
 
 
 def test_ids_are_those_of_the_store(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     (key,) = rig.put(new_job())
     text = rig.engine.ids.write(key)
     again = restarted(rig, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from anew.engine import Batch, Limits, Release, Taker
 from anew.errors import StoreFull
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .rig import (
@@ -37,7 +37,7 @@ class Trial:
 
     def __init__(self, seed: int, *, limit: int, faults: float = 0.0) -> None:
         self.random = Random(seed)
-        self.faulty = FaultyStore(SqliteStore())
+        self.faulty = FaultyStore(open_sqlite())
         self.rig = Rig(self.faulty, limits=Limits(global_in_flight=limit, max_lease_ms=10_000))
         self.workers: list[Worker] = []
         self.faults = faults

@@ -18,7 +18,7 @@ from anew.engine.threads import _Turn, _Waiter
 from anew.errors import Conflict, ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.tasks.opening import open_engine
 
 from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
@@ -404,7 +404,7 @@ def test_what_gathers_while_another_process_writes_is_one_batch(
 
 
 def test_a_turn_that_comes_after_the_refusal_is_given_on(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path / "data", exclusive=False))
+    rig = Rig(open_sqlite(tmp_path / "data", exclusive=False))
     engine, other = ThreadCommit(rig.engine, busy_s=0.0), open_engine(tmp_path / "data")
     other.engine.store.begin(synced=False)
     for _ in range(3):
@@ -580,8 +580,8 @@ def test_a_job_of_another_process_wakes_a_thread_that_never_looks_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "POLL_S", 3_600.0)
-    here = ThreadCommit(Rig(SqliteStore(tmp_path / "data", exclusive=False)).engine)
-    there = ThreadCommit(Rig(SqliteStore(tmp_path / "data", exclusive=False)).engine)
+    here = ThreadCommit(Rig(open_sqlite(tmp_path / "data", exclusive=False)).engine)
+    there = ThreadCommit(Rig(open_sqlite(tmp_path / "data", exclusive=False)).engine)
     taken: list[int] = []
 
     def wait(at: int) -> None:

@@ -18,7 +18,7 @@ from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Rate, Throttle, rate
 from anew.jobs.patch import Patch
 from anew.store.protocol import Hold
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .grouped import Group
 from .rig import NOW, FaultyStore, Rig, call, enqueue, ignore, new_job, succeed, tick
@@ -368,12 +368,12 @@ def test_a_limit_that_another_process_sets_holds_here(pair: tuple[Rig, Rig]) -> 
 
 def test_slots_of_a_process_that_was_killed_stay_with_its_reservations(tmp_path: Path) -> None:
     """The rows alone say which slots are in use: a reservation outlives its process, and so does its slot."""
-    first = Rig(SqliteStore(tmp_path))
+    first = Rig(open_sqlite(tmp_path))
     limit(first, scraper=TIMED)
     first.put(*[pushed(f"s{nth}") for nth in range(4)])
     assert [fetch(first, worker="w1"), fetch(first, worker="w2")] == ["s0", "s1"]
     first.store.close()
-    second = Rig(SqliteStore(tmp_path))
+    second = Rig(open_sqlite(tmp_path))
     assert second.store.limits == {"scraper": TIMED}
     assert fetch(second) is None
     ack(second, "s0")
@@ -391,7 +391,7 @@ def test_an_embedded_programs_takes_keep_to_the_bound(rig: Rig) -> None:
 
 
 def test_what_does_not_last_takes_no_slot() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     limit(rig, scraper=Throttle(concurrency=1, timeout_ms=60_000))
     rig.put(pushed("a"), pushed("b"))
@@ -401,7 +401,7 @@ def test_what_does_not_last_takes_no_slot() -> None:
 
 
 def test_limits_that_do_not_last_hold_nothing() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     rig.put(pushed("a"))
     store.commits[:] = [StoreFull("full"), StoreFull("full"), StoreFull("full")]

@@ -9,7 +9,7 @@ import pytest
 from anew.clock import ManualClock
 from anew.engine import Limits
 from anew.store.protocol import Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 from .failing import Failing, picture, undone
 from .rig import NOW, Rig, Worker, call, fail, new_job, plain, succeed, tick
@@ -90,7 +90,7 @@ def test_a_promotion_that_did_not_last_is_made_again(rig: Failing, error: Except
 def test_the_promise_of_keys_holds_over_a_batch_that_did_not_last(tmp_path: Path, error: Exception) -> None:
     """The promise is written once a minute; if that batch is undone, the next one must write it again, or a restart with
     the clock set back would give keys out twice."""
-    rig = Failing(SqliteStore(tmp_path))
+    rig = Failing(open_sqlite(tmp_path))
     rig.fail_next(error, error, error)
     rig.do(plain(5))
     rig.engine.parts.full = False
@@ -99,7 +99,7 @@ def test_the_promise_of_keys_holds_over_a_batch_that_did_not_last(tmp_path: Path
     rig.worker()
     assert rig.do(succeed(*keys)) == []
     rig.store.close()
-    again = Rig(SqliteStore(tmp_path), clock=ManualClock(NOW - 3_600_000))
+    again = Rig(open_sqlite(tmp_path), clock=ManualClock(NOW - 3_600_000))
     assert again.put(new_job())[0] > keys[-1]
     again.store.close()
 

@@ -11,7 +11,8 @@ from anew.engine.verbs import cancel_one, delete_one, redrive_one
 from anew.jobs import Failed, State
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import Scope, text_digest
-from anew.store.sqlite import SqliteStore
+from anew.store.sql import SqlStore
+from anew.store.sqlite import open_sqlite
 
 from .rig import NOW, FaultyStore, Rig, call, enqueue, ignore, new_job, succeed, tick
 
@@ -156,7 +157,7 @@ def test_locks_whose_time_is_over_are_removed(rig: Rig) -> None:
 
 
 def test_a_commit_that_fails_leaves_neither_job_nor_lock() -> None:
-    store = FaultyStore(SqliteStore())
+    store = FaultyStore(open_sqlite())
     rig = Rig(store)
     store.commits[:] = [ValueError("once")]
     rig.do(enqueue(unique("a")))
@@ -186,19 +187,19 @@ def test_a_long_payload_that_was_written_ahead_of_a_duplicate_is_removed(rig: Ri
 
     entered = rig.do(call(verb))
     assert entered.existing == {1: Entry.DUPLICATE}
-    assert isinstance(rig.store, SqliteStore)
-    assert rig.store._execute("SELECT DISTINCT job_id FROM payload ORDER BY 1").fetchall() == [
+    assert isinstance(rig.store, SqlStore)
+    assert rig.store._link.execute("SELECT DISTINCT job_id FROM payload ORDER BY 1").fetchall() == [
         (entered.keys[0],),
         (entered.keys[2],),
     ]
-    assert rig.store._execute("SELECT * FROM staged").fetchall() == []
+    assert rig.store._link.execute("SELECT * FROM staged").fetchall() == []
     assert [fetch(rig), fetch(rig)] == ["a", "c"]
 
 
 def test_a_damaged_scope_stops_nobody_and_its_lock_is_let_go_of_at_the_jobs_end(rig: Rig) -> None:
     put(rig, unique("a", Scope.QUEUED))
     for table, column in (("job", "unique_scope"), ("unique_lock", "scope")):
-        rig.store._connection.execute(f"UPDATE {table} SET {column} = 'x'")  # type: ignore[attr-defined]
+        rig.store._link.connection.execute(f"UPDATE {table} SET {column} = 'x'")  # type: ignore[attr-defined]
     assert not is_free(rig)
     assert fetch(rig) == "a"
     rig.do(Acknowledge("a", ignore))

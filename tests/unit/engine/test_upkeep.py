@@ -11,19 +11,20 @@ from anew.engine.engine import PROMOTE_JOBS
 from anew.engine.upkeep import Upkeep
 from anew.jobs import HoldKind
 from anew.store.protocol import Hold
-from anew.store.sqlite import SqliteStore
+from anew.store.sql import SqlStore
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
 from .rig import NOW, Rig, call, new_job, plain
 
 
-def dies(directory: Path, last_act: Callable[[SqliteStore], object]) -> None:
+def dies(directory: Path, last_act: Callable[[SqlStore], object]) -> None:
     """Let another process do something in a store, and die without a word."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            store = SqliteStore(directory, exclusive=False)
+            store = open_sqlite(directory, exclusive=False)
             store.begin(synced=False)
             last_act(store)
             store.commit()
@@ -43,15 +44,15 @@ def run_all(rig: Rig) -> list[bool]:
 
 def rows(rig: Rig, table: str) -> int:
     """How many rows of a table there are."""
-    connection: Any = rig.store._connection  # type: ignore[attr-defined]
+    connection: Any = rig.store._link.connection  # type: ignore[attr-defined]
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def test_a_dead_process_keeps_its_row_until_all_that_it_held_is_given_back(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     keys = rig.do(plain(2 * PROMOTE_JOBS + 1)).keys
 
-    def take(store: SqliteStore) -> None:
+    def take(store: SqlStore) -> None:
         store.take(None, 1_000, 1 << 20, Hold(HoldKind.SESSION, 7, store.session, None, NOW))
 
     dies(tmp_path, take)
@@ -65,7 +66,7 @@ def test_a_dead_process_keeps_its_row_until_all_that_it_held_is_given_back(tmp_p
 
 
 def test_what_a_dead_process_has_written_ahead_is_removed(tmp_path: Path) -> None:
-    rig = Rig(SqliteStore(tmp_path))
+    rig = Rig(open_sqlite(tmp_path))
     long = new_job(payload=b'"' + b"x" * (600 << 10) + b'"')
     dies(tmp_path, lambda store: store.stage([NOW << 20], [long], (0, 0), 1))
     assert (rows(rig, "payload"), rows(rig, "staged")) == (1, 1)

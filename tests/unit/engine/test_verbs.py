@@ -14,7 +14,7 @@ from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Defaults, Failed, Job, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.store.protocol import Filter, Page, TakenRow
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 NOW = 1_700_000_000_000
 WEEK_MS = 604_800_000
@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
-        self.store = SqliteStore(None)
+        self.store = open_sqlite(None)
         self.engine = Engine(
             self.store,
             clock=self.clock,

@@ -10,7 +10,7 @@ from anew.backoff import Policy
 from anew.clock import ManualClock
 from anew.engine import Engine, Enqueue, Fail, Succeed, Taker
 from anew.jobs import Defaults, Failed, NewJob, Retention
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -20,7 +20,7 @@ class Recording:
     """Jobs that wait a minute before each of two retries, and are kept an hour after success."""
 
     def __init__(self, directory: Path) -> None:
-        self.store = SqliteStore(directory)
+        self.store = open_sqlite(directory)
         self.clock = ManualClock(NOW)
         policy = Policy.from_json({"curve": {"constant": "1m"}, "limit": 2})
         self.engine = Engine(self.store, clock=self.clock, defaults=Defaults(policy=policy))

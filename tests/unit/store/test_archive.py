@@ -9,7 +9,7 @@ import pytest
 
 from anew.errors import NewerStore, NotFound, StoreFailed
 from anew.jobs import Span, State
-from anew.store.sqlite import SqliteArchive, SqliteStore
+from anew.store.sqlite import SqliteArchive, open_sqlite
 
 from .recording import NOW, Recording
 
@@ -77,7 +77,7 @@ def test_where_there_is_no_store(tmp_path: Path) -> None:
 def test_a_store_of_another_kind_is_refused(
     tmp_path: Path, pragma: str, error: type[Exception], words: str
 ) -> None:
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
     connection = apsw.Connection(str(tmp_path / "anew.db"))
     connection.execute(f"PRAGMA {pragma}")
     connection.close()

@@ -15,7 +15,8 @@ import pytest
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import Places, SqliteStore, back_up, backup, restore
+from anew.store.sql import SqlStore
+from anew.store.sqlite import Places, back_up, backup, open_sqlite, restore
 from tests.conformance.helpers import check_counts, new_job, put, take, told
 
 LONG = b'"' + b"x" * 600_000 + b'"'
@@ -28,9 +29,9 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def store(places: Places) -> Iterator[SqliteStore]:
+def store(places: Places) -> Iterator[SqlStore]:
     """A store with a few megabytes, open."""
-    store = SqliteStore(places)
+    store = open_sqlite(places)
     put(store, *(new_job("ab"[n % 2], LONG) for n in range(8)))
     take(store, ["a"], limit=1)
     yield store
@@ -42,7 +43,7 @@ def quiet(done: int, pages: int) -> None:
 
 
 def test_a_copy_holds_what_the_store_held_at_one_instant(
-    places: Places, store: SqliteStore, tmp_path: Path
+    places: Places, store: SqlStore, tmp_path: Path
 ) -> None:
     """Whatever is written between two steps is not in it."""
     steps: list[tuple[int, int]] = []
@@ -61,7 +62,7 @@ def test_a_copy_holds_what_the_store_held_at_one_instant(
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     other = Places.in_directory(tmp_path / "other")
     assert restore(tmp_path / "copy.db", other, quiet).jobs == 8
-    again = SqliteStore(other)
+    again = open_sqlite(other)
     assert told(again) == before
     assert [job.payload for job in again.load(range(9), payload=True)] == [LONG] * 8
     assert again.identity.tag == store.identity.tag
@@ -70,7 +71,7 @@ def test_a_copy_holds_what_the_store_held_at_one_instant(
 
 
 def test_after_each_step_but_the_last_the_disk_is_left_to_others_for_half_the_steps_time(
-    places: Places, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Places, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
     rests: list[float] = []
@@ -89,12 +90,12 @@ def test_after_each_step_but_the_last_the_disk_is_left_to_others_for_half_the_st
     assert len(rests) >= 3
 
 
-def test_the_holds_in_a_copy_belong_to_nobody(places: Places, store: SqliteStore, tmp_path: Path) -> None:
+def test_the_holds_in_a_copy_belong_to_nobody(places: Places, store: SqlStore, tmp_path: Path) -> None:
     """The process that held them has the other store open, not this one."""
     back_up(places, tmp_path / "copy.db", quiet)
     other = Places.in_directory(tmp_path / "other")
     restore(tmp_path / "copy.db", other, quiet)
-    again = SqliteStore(other)
+    again = open_sqlite(other)
     again.begin(synced=False)
     assert [session.alive for session in again.sessions()] == [False, True]
     again.rollback()
@@ -103,7 +104,7 @@ def test_the_holds_in_a_copy_belong_to_nobody(places: Places, store: SqliteStore
 
 
 def test_a_copy_takes_the_place_of_an_older_one_only_when_it_is_whole(
-    places: Places, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Places, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "copy.db"
     back_up(places, target, quiet)
@@ -127,7 +128,7 @@ def test_a_copy_takes_the_place_of_an_older_one_only_when_it_is_whole(
     assert back_up(places, target, quiet).jobs == 9
 
 
-def test_what_cannot_be_copied_or_written_is_said(places: Places, store: SqliteStore, tmp_path: Path) -> None:
+def test_what_cannot_be_copied_or_written_is_said(places: Places, store: SqlStore, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be written: No such file or directory"):
         back_up(places, tmp_path / "no" / "copy.db", quiet)
     with pytest.raises(NotFound):
@@ -149,7 +150,7 @@ def test_a_copy_takes_the_place_of_none_of_the_stores_own_files(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other").symlink_to(tmp_path / "data", target_is_directory=True)
     (tmp_path / "links").mkdir()
-    with closing(SqliteStore(places)):
+    with closing(open_sqlite(places)):
         for name in OWN:
             own = tmp_path / "data" / name
             link = tmp_path / "links" / name.replace("/", " ")
@@ -168,7 +169,7 @@ def test_a_copy_takes_the_place_of_none_of_the_stores_own_files(
 
 
 def test_a_hard_link_to_the_database_is_the_store_too(
-    places: Places, store: SqliteStore, tmp_path: Path
+    places: Places, store: SqlStore, tmp_path: Path
 ) -> None:
     os.link(places.database, tmp_path / "copy.db")
     with pytest.raises(InvalidInput, match="belongs to the store"):
@@ -177,21 +178,21 @@ def test_a_hard_link_to_the_database_is_the_store_too(
 
 def test_the_files_beside_a_programs_own_database_are_its_stores(tmp_path: Path) -> None:
     places = Places.beside(tmp_path / "jobs.db")
-    SqliteStore(places).close()
+    open_sqlite(places).close()
     with pytest.raises(InvalidInput, match="belongs to the store"):
         back_up(places, tmp_path / "jobs.db-turnstile", quiet)
     assert back_up(places, tmp_path / "turnstile", quiet).jobs == 0
 
 
 def test_a_file_in_the_data_directory_that_is_not_the_stores_may_be_a_copy(
-    places: Places, store: SqliteStore
+    places: Places, store: SqlStore
 ) -> None:
     assert back_up(places, places.database.with_name("copy.db"), quiet).jobs == 8
 
 
 @pytest.mark.parametrize("name", ["anew.db", "anew.db-wal", "anew.db.unfinished", "turnstile", "sessions/9"])
 def test_a_store_is_not_restored_from_a_file_of_its_own(places: Places, tmp_path: Path, name: str) -> None:
-    SqliteStore(places).close()
+    open_sqlite(places).close()
     own = tmp_path / "data" / name
     own.touch()
     (tmp_path / "link").symlink_to(own)
@@ -204,7 +205,7 @@ def test_a_store_is_not_restored_from_a_file_of_its_own(places: Places, tmp_path
 
 
 def test_a_full_device_is_told_and_leaves_nothing(
-    places: Places, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: Places, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(source: object, path: Path, progress: object) -> None:
         path.write_bytes(b"some")
@@ -226,7 +227,7 @@ def copy_of(places: Places, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("exclusive", [True, False], ids=["a server", "a program"])
 def test_an_open_store_is_never_replaced(places: Places, tmp_path: Path, exclusive: bool) -> None:
-    store = SqliteStore(places, exclusive=exclusive)
+    store = open_sqlite(places, exclusive=exclusive)
     copy = copy_of(places, tmp_path)
     with pytest.raises(Conflict, match="nothing was changed"):
         restore(copy, places, quiet, force=True)
@@ -236,14 +237,14 @@ def test_an_open_store_is_never_replaced(places: Places, tmp_path: Path, exclusi
 
 
 def test_a_store_is_replaced_on_request_alone_and_kept(places: Places, tmp_path: Path) -> None:
-    store = SqliteStore(places)
+    store = open_sqlite(places)
     copy = copy_of(places, tmp_path)
     put(store, new_job(), new_job())
     store.close()
     with pytest.raises(Conflict, match=r"holds a store.*--force"):
         restore(copy, places, quiet)
     assert restore(copy, places, quiet, force=True).jobs == 0
-    store = SqliteStore(places)
+    store = open_sqlite(places)
     assert store.find(Filter(), ALL) == []
     store.close()
     kept = places.database.with_name("anew.db.replaced")
@@ -253,21 +254,21 @@ def test_a_store_is_replaced_on_request_alone_and_kept(places: Places, tmp_path:
 def test_the_log_of_a_killed_store_is_no_part_of_the_copy_that_replaces_it(
     places: Places, tmp_path: Path
 ) -> None:
-    store = SqliteStore(places)
+    store = open_sqlite(places)
     copy = copy_of(places, tmp_path)
     put(store, new_job(), new_job())
     log = places.database.with_name("anew.db-wal").read_bytes()
     store.close()
     places.database.with_name("anew.db-wal").write_bytes(log)  # as if it had been killed
     restore(copy, places, quiet, force=True)
-    store = SqliteStore(places)
+    store = open_sqlite(places)
     assert store.find(Filter(), ALL) == []
     check_counts(store)
     store.close()
 
 
 def test_a_copied_directory_with_its_log_is_restored_with_it(
-    places: Places, store: SqliteStore, tmp_path: Path
+    places: Places, store: SqlStore, tmp_path: Path
 ) -> None:
     """What a plain copy of a killed server's directory holds."""
     folder = tmp_path / "plain"
@@ -278,7 +279,7 @@ def test_a_copied_directory_with_its_log_is_restored_with_it(
 
 
 def test_what_is_no_copy_is_refused_and_changes_nothing(places: Places, tmp_path: Path) -> None:
-    SqliteStore(places).close()
+    open_sqlite(places).close()
     before = places.database.read_bytes()
     text = tmp_path / "text"
     text.write_bytes(b"Dear diary\n" * 1_000)
@@ -300,7 +301,7 @@ def test_what_is_no_copy_is_refused_and_changes_nothing(places: Places, tmp_path
         assert not places.database.with_name("anew.db.unfinished").exists()
 
 
-def test_a_damaged_copy_is_refused(places: Places, store: SqliteStore, tmp_path: Path) -> None:
+def test_a_damaged_copy_is_refused(places: Places, store: SqlStore, tmp_path: Path) -> None:
     copy = copy_of(places, tmp_path)
     size = copy.stat().st_size
     with open(copy, "r+b") as file:

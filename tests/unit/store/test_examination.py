@@ -13,7 +13,7 @@ from anew.clock import SystemClock
 from anew.errors import NotFound, StoreFailed
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import Places, SqliteStore, examination, examine, opening
+from anew.store.sqlite import Places, examination, examine, open_sqlite, opening
 from tests.conformance.helpers import batch, change, check_counts, hold, new_job, put
 
 LONG = b'"' + b"x" * 600_000 + b'"'
@@ -31,7 +31,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A closed store with some of everything."""
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     put(store, *(new_job("ab"[n % 2], LONG if n == 4 else b"1") for n in range(6)), now=NOW)
     with batch(store):
         store.take(["a"], 2, 1 << 30, hold(owner=store.session, deadline=None))
@@ -94,16 +94,16 @@ def test_what_is_derived_is_found_and_made_anew(directory: Path, name: str, besi
     statements, words = DERIVED[name]
     execute(directory, *statements)
     assert found(directory) == {name: words}
-    server = SqliteStore(directory, background=True) if beside else None
+    server = open_sqlite(directory, background=True) if beside else None
     seen = make_anew(directory, look_over(directory))
     assert seen.findings == []
-    store = server or SqliteStore(directory)
+    store = server or open_sqlite(directory)
     with batch(store):
         check_counts(store)
     assert store.find(Filter(), Page()) == [1, 2, 3, 4, 5, 6]
     in_flight = [job.key for job in store.load(range(9)) if job.state is State.IN_FLIGHT]
     assert in_flight == []
-    assert store._connection.execute("SELECT count(*) FROM payload WHERE job_id > 9").fetchone() == (0,)
+    assert store._link.connection.execute("SELECT count(*) FROM payload WHERE job_id > 9").fetchone() == (0,)
     store.close()
 
 

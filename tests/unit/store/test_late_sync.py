@@ -17,7 +17,7 @@ from anew.clock import ManualClock
 from anew.engine import Call, Engine, Enqueue, Taker
 from anew.errors import StoreFailed
 from anew.jobs import Defaults, NewJob
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every sync is SQLite's own")
 
@@ -30,7 +30,7 @@ class Process:
     """A process's engine on the file."""
 
     def __init__(self, directory: Path, *, exclusive: bool = False, relaxed: bool = False) -> None:
-        self.store = SqliteStore(directory, exclusive=exclusive, relaxed=relaxed)
+        self.store = open_sqlite(directory, exclusive=exclusive, relaxed=relaxed)
         defaults = Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
         self.engine = Engine(self.store, clock=ManualClock(), defaults=defaults)
 
@@ -209,7 +209,7 @@ def test_where_commits_are_relaxed_nobody_waits(tmp_path: Path, syncs: Syncs) ->
 
 
 def test_a_store_in_memory_has_no_disk(syncs: Syncs) -> None:
-    store = SqliteStore()
+    store = open_sqlite()
     engine = Engine(
         store, clock=ManualClock(), defaults=Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
     )

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from anew.errors import NewerStore, StoreFailed
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.store.sqlite.opening import APPLICATION_ID, connect, migrate, migrations
 
 NEWEST = max(number for number, _ in migrations())
@@ -44,7 +44,7 @@ def set_pragma(directory: Path, name: str, value: int) -> None:
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with a store of this program, closed."""
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
     return tmp_path
 
 
@@ -106,27 +106,27 @@ def test_a_newer_schema_is_refused_and_left_alone(directory: Path) -> None:
     set_pragma(directory, "user_version", NEWEST + 1)
     for _ in range(2):
         with pytest.raises(NewerStore) as caught:
-            SqliteStore(directory)
+            open_sqlite(directory)
         message = str(caught.value)
         assert f"schema {NEWEST + 1}" in message
         assert f"up to {NEWEST}" in message
         assert "newer Anew" in message
     set_pragma(directory, "user_version", NEWEST)
-    SqliteStore(directory).close()
+    open_sqlite(directory).close()
 
 
 def test_a_file_of_another_program_is_refused_and_left_alone(directory: Path) -> None:
     set_pragma(directory, "application_id", 0x0F055112)  # Fossil's, from SQLite's own list
     for _ in range(2):
         with pytest.raises(StoreFailed, match=r"belongs to another program.*--root-dir"):
-            SqliteStore(directory)
+            open_sqlite(directory)
 
 
 def test_a_file_that_is_no_database_is_refused_in_our_words(tmp_path: Path) -> None:
     text = b"Dear diary, today I have met a database.\n" * 200
     (tmp_path / "anew.db").write_bytes(text)
     with pytest.raises(StoreFailed) as caught:
-        SqliteStore(tmp_path)
+        open_sqlite(tmp_path)
     assert isinstance(caught.value.__cause__, apsw.NotADBError)
     assert (tmp_path / "anew.db").read_bytes() == text
 

@@ -14,11 +14,12 @@ import apsw
 import pytest
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed, StoreFull
-from anew.store.sqlite import SqliteStore, opening, presence
+from anew.store.sql import SqlStore
+from anew.store.sqlite import open_sqlite, opening, presence
 from anew.store.sqlite.opening import RESERVE_BYTES
 
 
-def give_key(store: SqliteStore, number: int) -> None:
+def give_key(store: SqlStore, number: int) -> None:
     """A small change, in a transaction of its own."""
     store.begin(synced=False)
     store.identity.last_key = number
@@ -31,31 +32,31 @@ def mode(path: Path) -> int:
 
 
 def test_a_second_opening_is_refused_and_names_the_holder(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     with pytest.raises(StoreBusy) as caught:
-        SqliteStore(tmp_path)
+        open_sqlite(tmp_path)
     message = str(caught.value)
     assert f"process {os.getpid()}" in message
     assert str(tmp_path) in message
     assert "--root-dir" in message
     store.close()
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
 
 
 def test_a_refused_opening_does_not_take_the_lock_from_its_holder(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     for _ in range(3):
         with pytest.raises(StoreBusy):
-            SqliteStore(tmp_path)
+            open_sqlite(tmp_path)
     store.close()
 
 
 def test_another_process_is_kept_out_for_as_long_as_the_store_is_open(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     child = os.fork()
     if child == 0:
         try:
-            SqliteStore(tmp_path)
+            open_sqlite(tmp_path)
         except StoreBusy:
             os._exit(17)
         os._exit(1)
@@ -67,7 +68,7 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InvalidConfig, match="cannot be used") as caught:
-            SqliteStore(place)
+            open_sqlite(place)
         assert str(place) in str(caught.value)
         assert (caught.value.field, caught.value.value) == ("root_dir", str(place))
 
@@ -78,7 +79,7 @@ def test_a_file_system_of_the_network_is_refused_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr(opening, "file_system", lambda folder: system)
     with pytest.raises(InvalidConfig, match=f"file system of the network \\({system}\\)") as caught:
-        SqliteStore(tmp_path)
+        open_sqlite(tmp_path)
     assert (caught.value.field, caught.value.value) == ("root_dir", str(tmp_path))
     assert os.listdir(tmp_path) == []
 
@@ -88,7 +89,7 @@ def test_a_local_file_system_is_taken_and_so_is_one_that_nobody_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
 ) -> None:
     monkeypatch.setattr(opening, "file_system", lambda folder: system)
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
     assert opening.FILE in os.listdir(tmp_path)
 
 
@@ -142,7 +143,7 @@ def test_directory_and_files_are_their_owners_only(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "data"
     old = os.umask(0)
     try:
-        store = SqliteStore(directory)
+        store = open_sqlite(directory)
         give_key(store, 1)
         store.listen()
         modes = {path.name: mode(path) for path in directory.iterdir()}
@@ -156,24 +157,24 @@ def test_directory_and_files_are_their_owners_only(tmp_path: Path) -> None:
 
 
 def test_the_reserve_is_given_up_and_taken_again(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     reserve = tmp_path / "reserve"
     assert reserve.stat().st_size == RESERVE_BYTES == 8 * 1024 * 1024
-    store.free_reserve()
+    store._link.free_reserve()
     assert not reserve.exists()
-    store.keep_reserve()
+    store._link.keep_reserve()
     assert reserve.stat().st_size == RESERVE_BYTES
     store.close()
 
 
 def test_with_the_reserve_the_log_is_emptied_into_the_database(tmp_path: Path) -> None:
     """The log's space can then be written again: settling shrinks the database but not its log."""
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     for number in range(200):
         give_key(store, number)
     log = tmp_path / "anew.db-wal"
     grown = log.stat().st_size
-    store.free_reserve()
+    store._link.free_reserve()
     for number in range(150):
         give_key(store, number)
     assert log.stat().st_size == grown
@@ -184,18 +185,18 @@ def test_pages_that_deleted_jobs_have_left_are_space_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that only this file has filled must not refuse jobs for ever: the file does not shrink."""
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     free = 100 << 20
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=free, f_frsize=1))
-    assert store.free_bytes() == free
-    store._execute("CREATE TABLE filler (text TEXT)")
-    store._execute("INSERT INTO filler VALUES (zeroblob(4_096_000))")
-    assert store.free_bytes() == free
-    store._execute("DELETE FROM filler")
-    left = store.free_bytes() - free
+    assert store._link.free_bytes() == free
+    store._link.execute("CREATE TABLE filler (text TEXT)")
+    store._link.execute("INSERT INTO filler VALUES (zeroblob(4_096_000))")
+    assert store._link.free_bytes() == free
+    store._link.execute("DELETE FROM filler")
+    left = store._link.free_bytes() - free
     assert 4_000_000 < left < 4_300_000
     free = 4_095_999  # less than the log needs, 1,000 pages of 4,096 bytes
-    assert store.free_bytes() == free
+    assert store._link.free_bytes() == free
     store.close()
 
 
@@ -207,16 +208,16 @@ def test_a_reserve_that_found_no_space_is_taken_later(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "posix_fallocate", no_space)
-        store = SqliteStore(tmp_path)
+        store = open_sqlite(tmp_path)
     assert (tmp_path / "reserve").stat().st_size == 0
-    store.keep_reserve()
+    store._link.keep_reserve()
     assert (tmp_path / "reserve").stat().st_size == RESERVE_BYTES
     store.close()
 
 
 def test_the_connection_has_the_settings_that_everything_relies_on(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
-    pragma = store._connection.pragma
+    store = open_sqlite(tmp_path)
+    pragma = store._link.connection.pragma
     assert (pragma("journal_mode"), pragma("synchronous"), pragma("mmap_size")) == (
         "wal",
         1 if sys.platform == "linux" else 2,
@@ -226,10 +227,10 @@ def test_the_connection_has_the_settings_that_everything_relies_on(tmp_path: Pat
 
 
 def test_a_reader_cannot_write(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     reader = store.reader()
     with pytest.raises(apsw.ReadOnlyError):
-        reader._connection.execute("DELETE FROM job")  # type: ignore[attr-defined]
+        reader._link.execute("DELETE FROM job")  # type: ignore[attr-defined]
     reader.close()
     store.close()
 
@@ -250,7 +251,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
     ],
 )
 def test_the_drivers_errors_are_told_in_our_words(error: Exception, ours: type[Exception] | None) -> None:
-    store = SqliteStore()
+    store = open_sqlite()
     known = store.explain(error)
     assert type(known) is (ours or type(None))
     store.close()
@@ -266,7 +267,7 @@ def test_a_directory_that_cannot_be_locked_is_not_said_to_be_held(
 
     monkeypatch.setattr(presence.fcntl, "flock", no_locks)
     with pytest.raises(InvalidConfig, match="No locks available"):
-        SqliteStore(tmp_path)
+        open_sqlite(tmp_path)
 
 
 def test_a_full_device_does_not_keep_a_server_from_its_lock(
@@ -287,7 +288,7 @@ def test_a_device_too_full_for_an_opening_costs_the_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, given_up: bool
 ) -> None:
     """After a clean stop the next start makes a file of its own again, and jobs must be settled on a full device too."""
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
     real = os.statvfs(tmp_path)
     device = SimpleNamespace(f_bavail=free // real.f_frsize, f_frsize=real.f_frsize)
     monkeypatch.setattr(opening.os, "statvfs", lambda path: device)
@@ -299,7 +300,7 @@ def test_a_device_too_full_for_an_opening_costs_the_reserve(
         return connect(path, **given)
 
     monkeypatch.setattr(opening, "connect", watched)
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
     assert there == [not given_up]
 
 
@@ -309,9 +310,9 @@ def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store(
     def broken(directory: Path) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    SqliteStore(tmp_path).close()
+    open_sqlite(tmp_path).close()
     with monkeypatch.context() as patch:
         patch.setattr(opening, "sync_directory", broken)
         with pytest.raises(StoreFailed, match="Input/output error"):
-            SqliteStore(tmp_path)
-    SqliteStore(tmp_path).close()
+            open_sqlite(tmp_path)
+    open_sqlite(tmp_path).close()

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from anew.errors import Conflict, InvalidInput, NotFound, StoreFailed
-from anew.store.sqlite import Places, SqliteStore, archive, backup, packing, remove_unsent, restore
+from anew.store.sql import SqlStore
+from anew.store.sqlite import Places, archive, backup, open_sqlite, packing, remove_unsent, restore
 from anew.store.sqlite.packing import NAME, pack
 from anew.store.sqlite.sent import Stopped
 from tests.conformance.helpers import new_job, put
@@ -36,15 +37,15 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def store(places: Places) -> Iterator[SqliteStore]:
-    opened = SqliteStore(places)
+def store(places: Places) -> Iterator[SqlStore]:
+    opened = open_sqlite(places)
     put(opened, *[new_job(payload=payload) for payload in PAYLOADS])
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def sent(places: Places, store: SqliteStore, tmp_path: Path) -> Path:
+def sent(places: Places, store: SqlStore, tmp_path: Path) -> Path:
     """An archive as a client has received it."""
     file = tmp_path / "backup.tar.gz"
     file.write_bytes(b"".join(archive(places, never)))
@@ -59,13 +60,13 @@ def test_zizq_94_an_archive_is_a_gzip_of_a_tar_with_the_store_and_becomes_one_ag
         assert tar.getnames() == ["zizq-root/data/anew.db"]
     copied = restore(sent, Places.in_directory(tmp_path / "other"), quiet)
     assert copied.jobs == JOBS
-    again = SqliteStore(tmp_path / "other")
+    again = open_sqlite(tmp_path / "other")
     assert [job.payload for job in again.load(range(JOBS + 1), payload=True)] == PAYLOADS
     again.close()
 
 
 def test_an_archive_comes_in_small_pieces_the_first_one_empty(
-    places: Places, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    places: Places, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "PIECE", 4_096)
     monkeypatch.setattr(packing, "SENT", 1_000)
@@ -75,7 +76,7 @@ def test_an_archive_comes_in_small_pieces_the_first_one_empty(
     assert max(map(len, pieces[:-1])) < 1_000 + 65_536  # zlib gives what it has, whenever it wants
 
 
-def test_nothing_is_left_of_the_copy_even_while_it_is_sent(places: Places, store: SqliteStore) -> None:
+def test_nothing_is_left_of_the_copy_even_while_it_is_sent(places: Places, store: SqlStore) -> None:
     before = sorted(path.name for path in places.database.parent.iterdir())
     pieces = archive(places, never)
     assert next(pieces) == b""
@@ -86,7 +87,7 @@ def test_nothing_is_left_of_the_copy_even_while_it_is_sent(places: Places, store
 
 @pytest.mark.parametrize("after", [0, 2, 5])
 def test_a_copy_that_nobody_wants_any_more_ends_and_leaves_nothing(
-    places: Places, store: SqliteStore, after: int, monkeypatch: pytest.MonkeyPatch
+    places: Places, store: SqlStore, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is made, and while it is verified."""
     monkeypatch.setattr(backup, "ASKED_AFTER", 10)
@@ -97,7 +98,7 @@ def test_a_copy_that_nobody_wants_any_more_ends_and_leaves_nothing(
     assert sorted(path.name for path in places.database.parent.iterdir()) == before
 
 
-def test_what_a_killed_process_has_left_is_removed(places: Places, store: SqliteStore) -> None:
+def test_what_a_killed_process_has_left_is_removed(places: Places, store: SqlStore) -> None:
     for ending in (".unsent", ".unsent.unfinished"):
         places.database.with_name(f"anew.db{ending}").write_bytes(b"x")
     remove_unsent(places)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from anew.jobs import NewJob
-from anew.store.sqlite import SqliteStore, payloads, reader
+from anew.store.sql import payloads, reader
+from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import batch, check_counts, hold, new_job, one, put
 
 LONG = b'"' + b"x" * 600_000 + b'"'
@@ -36,9 +37,9 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("job", "statement", "wrong"), DAMAGE)
 def test_a_payload_that_is_not_whole_is_told_apart(job: NewJob, statement: str, wrong: str) -> None:
-    store = SqliteStore()
+    store = open_sqlite()
     put(store, job)
-    store._connection.execute(statement)
+    store._link.connection.execute(statement)
     assert one(store, 1).payload is None
     assert store.load([1])[0].key == 1
     put(store, new_job(payload=b"2"), first_key=2)
@@ -51,9 +52,9 @@ def test_a_payload_that_is_not_whole_is_told_apart(job: NewJob, statement: str, 
 
 
 def test_a_payload_from_before_there_were_checksums_is_taken_as_it_is() -> None:
-    store = SqliteStore()
+    store = open_sqlite()
     put(store, APART, INLINE)
-    store._connection.execute("UPDATE job SET payload_crc = NULL")
+    store._link.connection.execute("UPDATE job SET payload_crc = NULL")
     assert [job.payload for job in store.load([1, 2], payload=True)] == [LONG, b'{"n":1}']
     with batch(store):
         taken = store.take(None, 10, 1 << 30, hold())
@@ -69,16 +70,16 @@ def test_a_payload_that_is_folded_into_while_it_is_read_is_read_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bytes, folded: bytes
 ) -> None:
     """Its row and its parts are read by several statements, beside the process that writes."""
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     put(store, APART, new_job(payload=stored))
     found = store.reader()
     folds = [folded]
 
-    def meanwhile(execute: Any, key: int) -> bytes | None:
+    def meanwhile(run: Any, key: int) -> bytes | None:
         while folds:
             with batch(store):
                 store.rewrite_payload(2, folds.pop())
-        return payloads.read_payload(execute, key)
+        return payloads.read_payload(run, key)
 
     monkeypatch.setattr(reader, "read_payload", meanwhile)
     assert found.payloads([1, 2], 10 << 20) == [LONG, stored]

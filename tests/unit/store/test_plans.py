@@ -14,11 +14,11 @@ from anew.jobs import HoldKind, NewJob, State
 from anew.jobs.hooks import Hook
 from anew.jobs.key_limits import KeyStanding
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import SqliteStore
-from anew.store.sqlite.filters import find_statement
+from anew.store.sql.filters import find_statement
+from anew.store.sql.rows import BLOCKED, CODE, IN_FLIGHT, READY
+from anew.store.sqlite import open_sqlite
 from anew.store.sqlite.opening import connect, migrate
-from anew.store.sqlite.rows import BLOCKED, CODE, IN_FLIGHT, READY
-from anew.store.sqlite.sql import sql, statements
+from anew.store.sqlite.words import STATEMENTS
 
 NOW = 1_700_000_000_000
 
@@ -28,6 +28,7 @@ WHOLE_TABLE = {
     "all_texts": RARE,
     "queue_texts": RARE,
     "drop_queue_text": RARE,
+    "empty_queue": "removes all",
     "read_counters": "a row a queue, read where all counters are asked for",
     "totals": "a row a queue, in the reader's thread, for somebody who looks",
     "busiest": "a row a queue, in the reader's thread, for somebody who looks",
@@ -167,7 +168,9 @@ def fill_topics(connection: apsw.Connection) -> None:
 def plan(connection: apsw.Connection, text: str) -> list[str]:
     """The steps of a statement's plan."""
     marks = len(re.findall(r"\?(?!\d)", text)) + len(set(re.findall(r"\?\d+", text)))
-    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", [1] * marks)]
+    return [
+        str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS.say(text)}", [1] * marks)
+    ]
 
 
 def walks(steps: list[str]) -> list[str]:
@@ -180,9 +183,9 @@ def walks(steps: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [1, 100])
-@pytest.mark.parametrize("name", sorted(statements()))
+@pytest.mark.parametrize("name", sorted(STATEMENTS.named()))
 def test_no_hot_statement_walks_a_table(connection: apsw.Connection, name: str, width: int) -> None:
-    steps = plan(connection, sql(name, width))
+    steps = plan(connection, STATEMENTS.text(name, width))
     found = walks(steps)
     if name in WHOLE_TABLE:
         assert found
@@ -191,12 +194,12 @@ def test_no_hot_statement_walks_a_table(connection: apsw.Connection, name: str, 
 
 
 @pytest.mark.parametrize("width", [1, 100])
-@pytest.mark.parametrize("name", sorted(statements()))
+@pytest.mark.parametrize("name", sorted(STATEMENTS.named()))
 def test_no_statement_sorts_or_builds_an_index_of_its_own(
     connection: apsw.Connection, name: str, width: int
 ) -> None:
     """The order wanted is the order of the index, so that a LIMIT ends the work."""
-    steps = plan(connection, sql(name, width))
+    steps = plan(connection, STATEMENTS.text(name, width))
     found = [step for step in steps if "TEMP B-TREE" in step or "AUTOMATIC" in step]
     assert bool(found) == (name in SORTS), steps
 
@@ -278,12 +281,13 @@ SEARCHES = {
 
 @pytest.mark.parametrize(("name", "index"), SEARCHES.items())
 def test_each_index_is_used_for_what_it_was_made(connection: apsw.Connection, name: str, index: str) -> None:
-    steps = plan(connection, sql(name))
+    steps = plan(connection, STATEMENTS.text(name))
     assert any(re.search(rf"USING (COVERING )?INDEX {index}\b", step) for step in steps), steps
 
 
 BY_KEY = [
-    "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
+    "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "load_undecoded",
+    "load_payload_undecoded", "complete", "apply", "rewrite",
     "keep_results", "payloads", "names_of",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "rewrite_payload", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
@@ -305,7 +309,7 @@ BY_KEY = [
 
 @pytest.mark.parametrize("name", BY_KEY)
 def test_rows_that_are_named_are_found_by_their_key(connection: apsw.Connection, name: str) -> None:
-    steps = plan(connection, sql(name, 100))
+    steps = plan(connection, STATEMENTS.text(name, 100))
     assert all(
         re.search("USING (INTEGER )?PRIMARY KEY|sqlite_autoindex", step) for step in searches(steps)
     ), steps
@@ -362,7 +366,7 @@ def test_every_statement_is_accounted_for() -> None:
     one_end_of_the_table = {"read_numbers", "any_subscription"}
     a_row_a_key = {"blocked_since"}
     known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only, *one_end_of_the_table, *a_row_a_key}
-    assert known == set(statements())
+    assert known == set(STATEMENTS.named())
 
 
 def test_no_index_is_idle() -> None:
@@ -393,17 +397,19 @@ def test_the_codes_of_blocked_jobs_and_of_standings_are_those_that_the_statement
 
 def test_a_reservations_code_is_the_one_that_the_statements_leave_out() -> None:
     for name in ("held_by", "held_by_nobody"):
-        assert f"hold_kind IS NOT {int(HoldKind.RESERVATION)}" in statements()[name]
+        assert f"hold_kind IS DISTINCT FROM {int(HoldKind.RESERVATION)}" in STATEMENTS.named()[name]
 
 
 def test_the_mark_of_jobs_that_are_stored_once_is_the_one_that_index_and_statements_name() -> None:
-    assert f"hooks & {int(Hook.ONCE)}" in statements()["stored_once"]
+    assert f"hooks & {int(Hook.ONCE)}" in STATEMENTS.named()["stored_once"]
 
 
 def test_a_page_of_all_jobs_walks_keys_in_order_and_sorts_nothing(connection: apsw.Connection) -> None:
     for order in ("asc", "desc"):
         text, bound = find_statement(Filter(), Page(after=5, order=order, limit=50))  # type: ignore[arg-type]
-        steps = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", bound)]
+        steps = [
+            str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {STATEMENTS.say(text)}", bound)
+        ]
         assert any("SEARCH job USING INTEGER PRIMARY KEY" in step for step in steps), steps
         assert not any("TEMP B-TREE" in step for step in steps)
 
@@ -411,7 +417,7 @@ def test_a_page_of_all_jobs_walks_keys_in_order_and_sorts_nothing(connection: ap
 @pytest.mark.parametrize("others", [0, 300])
 def test_queues_with_ready_jobs_are_found_among_many_by_few_statements(tmp_path: Path, others: int) -> None:
     """Also where more queues that nobody asks for have some: their heads are not read to the end."""
-    writer, store = SqliteStore(tmp_path), SqliteStore(tmp_path, exclusive=False)
+    writer, store = open_sqlite(tmp_path), open_sqlite(tmp_path, exclusive=False)
     names = [*(f"other-{n}" for n in range(others)), "q7", "q9"]
     writer.begin(synced=False)
     jobs = [NewJob(type="t", queue=name, payload=msgspec.Raw(b"1")) for name in names]
@@ -419,7 +425,7 @@ def test_queues_with_ready_jobs_are_found_among_many_by_few_statements(tmp_path:
     writer.commit()
     store.begin(synced=False)
     ran: list[str] = []
-    store._connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
+    store._link.connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
     assert sorted(store.ready_among({f"q{n}" for n in range(192)})) == ["q7", "q9"]
     assert len(ran) == (1 if others == 0 else 3)  # 128 queues in one of the further ones, 64 in the other
     store.rollback()
@@ -428,18 +434,18 @@ def test_queues_with_ready_jobs_are_found_among_many_by_few_statements(tmp_path:
 
 
 def test_a_head_that_stays_is_not_written_again_after_another_process_has_written(tmp_path: Path) -> None:
-    one, other = SqliteStore(tmp_path), SqliteStore(tmp_path, exclusive=False)
+    one, other = open_sqlite(tmp_path), open_sqlite(tmp_path, exclusive=False)
     job = NewJob(type="t", queue="q", payload=msgspec.Raw(b"1"))
     ran: list[str] = []
     for key, store in ((1, one), (2, other), (3, one)):
         store.begin(synced=False)
         ran.clear()
-        store._connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
+        store._link.connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
         store.insert_plain([key], [job], NOW)
         store.commit()
-        store._connection.exec_trace = None
-        assert sql("places") not in ran
-        assert (sql("write_queues") in ran) is (key == 1)
+        store._link.connection.exec_trace = None
+        assert STATEMENTS.text("places") not in ran
+        assert (STATEMENTS.text("write_queues") in ran) is (key == 1)
     reader = one.reader()
     assert reader.recount().heads == []
     reader.close()
@@ -453,5 +459,5 @@ def test_a_place_in_a_line_is_searched_by_both_its_values(
     connection: apsw.Connection, name: str, side: str, of: str
 ) -> None:
     """By the priority alone, which nearly all jobs have in common, each search would walk the line from its beginning."""
-    steps = plan(connection, sql(name.replace("ready", of)))
+    steps = plan(connection, STATEMENTS.text(name.replace("ready", of)))
     assert any(f"job_ready (queue=? AND priority=? AND id{side}?)" in step for step in steps), steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anew.store.sqlite.rows import near_at
+from anew.store.sql.rows import near_at
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,23 @@ import pytest
 
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite.filters import count_statement, find_statement, where_clause
-from anew.store.sqlite.sql import WIDTH, in_lists, in_widths, sql, statements
+from anew.store.sql.filters import count_statement, find_statement, where_clause
+from anew.store.sql.statements import WIDTH, in_lists, in_widths
+from anew.store.sqlite.words import STATEMENTS
 
 
 @pytest.mark.parametrize("width", [1, 2, 100])
 def test_a_statement_has_as_many_marks_as_its_batch_needs(width: int) -> None:
-    assert sql("insert_plain", width).count("?") == 8 * width
-    assert sql("insert_attempt", width).count("?") == 9 * width
-    assert sql("finish", width).count("?") == width + 1
-    assert sql("release", width).count("?") == width + 2
-    assert sql("complete", width).count("?") == 2 * width + 1
+    assert STATEMENTS.text("insert_plain", width).count("?") == 8 * width
+    assert STATEMENTS.text("insert_attempt", width).count("?") == 9 * width
+    assert STATEMENTS.text("finish", width).count("?") == width + 1
+    assert STATEMENTS.text("release", width).count("?") == width + 2
+    assert STATEMENTS.text("complete", width).count("?") == 2 * width + 1
 
 
 def test_no_placeholder_and_no_comment_is_left() -> None:
-    for name in statements():
-        text = sql(name, 3)
+    for name in STATEMENTS.named():
+        text = STATEMENTS.text(name, 3)
         assert "@" not in text
         assert "--" not in text
         assert ";" not in text
@@ -29,7 +30,7 @@ def test_no_placeholder_and_no_comment_is_left() -> None:
 
 def test_the_widest_statement_stays_within_sqlites_number_of_parameters() -> None:
     """32,766 is SQLite's own bound."""
-    assert max(sql(name, WIDTH).count("?") for name in statements()) <= 32_766
+    assert max(STATEMENTS.text(name, WIDTH).count("?") for name in STATEMENTS.named()) <= 32_766
 
 
 def test_rows_are_cut_into_pieces_of_few_widths_in_order() -> None:
@@ -71,7 +72,7 @@ def test_every_value_of_a_filter_is_bound() -> None:
 
 
 def test_a_filter_of_nothing_binds_nothing() -> None:
-    assert where_clause(Filter()) == ("1", [])
+    assert where_clause(Filter()) == ("true", [])
     text, bound = count_statement(Filter())
     assert (text.count("?"), bound) == (0, [])
 

@@ -17,7 +17,7 @@ from anew.engine import Call, Engine, Enqueue, Fail, Op, Release, Succeed, Taker
 from anew.engine.batch import Batch
 from anew.jobs import Defaults, Failed, NewJob
 from anew.store.protocol import TakenRow
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 
 
 class CountingFile(apsw.VFSFile):
@@ -72,7 +72,7 @@ class Rig:
     def __init__(self, directory: Path, *, relaxed: bool) -> None:
         name = f"counting {directory}"
         self.vfs = CountingVfs(name)
-        self.store = SqliteStore(directory, relaxed=relaxed, vfs=name)
+        self.store = open_sqlite(directory, relaxed=relaxed, vfs=name)
         defaults = Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
         self.engine = Engine(self.store, clock=ManualClock(), defaults=defaults)
         self.rows: list[TakenRow] = []
@@ -195,6 +195,6 @@ def test_where_the_store_cannot_sync_the_log_sqlite_does(
     monkeypatch.setattr(sys, "platform", "darwin")
     rig = Rig(tmp_path, relaxed=False)
     rig.syncs_of(some_jobs())
-    assert not rig.store._log.can_sync
+    assert not rig.store._link.log.can_sync
     assert rig.syncs_of(some_jobs()) == 1
     rig.close()

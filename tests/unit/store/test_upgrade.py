@@ -16,7 +16,8 @@ from anew.errors import StoreBusy
 from anew.jobs import Defaults, State
 from anew.jobs.cron_entry import CronGroup
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import Places, SqliteStore
+from anew.store.sql import SqlStore
+from anew.store.sqlite import Places, open_sqlite
 from anew.store.sqlite.opening import APPLICATION_ID, migrations
 from anew.store.sqlite.presence import Presence, ServerLock
 from tests.conformance.helpers import ALL, batch, check_counts, new_job, one, take, taken_keys, told
@@ -111,17 +112,17 @@ def write_counters(connection: apsw.Connection) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
+def store(tmp_path: Path) -> SqlStore:
     write_first_release(tmp_path)
-    return SqliteStore(tmp_path)
+    return open_sqlite(tmp_path)
 
 
-def engine_of(store: SqliteStore) -> Engine:
+def engine_of(store: SqlStore) -> Engine:
     defaults = Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
     return Engine(store, clock=ManualClock(NOW), defaults=defaults)
 
 
-def test_every_job_is_there_in_its_state_with_all_its_fields(store: SqliteStore) -> None:
+def test_every_job_is_there_in_its_state_with_all_its_fields(store: SqlStore) -> None:
     states = [
         State.SCHEDULED, State.RETRYING, State.READY, State.READY, State.READY, State.IN_FLIGHT, State.IN_FLIGHT,
         State.COMPLETED, State.DEAD, State.DEAD, State.CANCELLED,
@@ -139,7 +140,7 @@ def test_every_job_is_there_in_its_state_with_all_its_fields(store: SqliteStore)
     store.close()
 
 
-def test_counters_heads_and_times_are_right(store: SqliteStore) -> None:
+def test_counters_heads_and_times_are_right(store: SqlStore) -> None:
     assert told(store) == {
         ("mail", State.SCHEDULED): 1, ("mail", State.RETRYING): 1, ("mail", State.READY): 2, ("mail", State.IN_FLIGHT): 1,
         ("mail", State.COMPLETED): 1, ("mail", State.DEAD): 1, ("mail", State.CANCELLED): 1, ("big", State.READY): 1,
@@ -163,12 +164,12 @@ def test_counters_heads_and_times_are_right(store: SqliteStore) -> None:
     store.close()
 
 
-def test_failures_are_there_and_go_with_their_jobs(store: SqliteStore) -> None:
+def test_failures_are_there_and_go_with_their_jobs(store: SqlStore) -> None:
     for key, times in ATTEMPTS.items():
         records = store.errors(key, ALL)
         assert [record.attempt for record in records] == list(range(1, times + 1))
         assert {(record.message, record.backtrace) for record in records} == {("für nichts", "at 1")}
-    sizes = dict(store._connection.execute("SELECT id, record_bytes FROM job WHERE records > 0"))
+    sizes = dict(store._link.connection.execute("SELECT id, record_bytes FROM job WHERE records > 0"))
     assert sizes == {key: times * 15 for key, times in ATTEMPTS.items()}
     with batch(store):
         store.delete([9, 10])
@@ -176,29 +177,29 @@ def test_failures_are_there_and_go_with_their_jobs(store: SqliteStore) -> None:
     store.close()
 
 
-def test_what_was_in_flight_is_given_back_and_what_was_half_written_is_removed(store: SqliteStore) -> None:
+def test_what_was_in_flight_is_given_back_and_what_was_half_written_is_removed(store: SqlStore) -> None:
     """Its server is gone, and nobody else has a session under that number."""
     assert recover(engine_of(store)) == 2
     assert [job.state for job in store.load([6, 7])] == [State.READY, State.READY]
     assert one(store, 7).payload == LONG
-    parts = store._connection.execute("SELECT count(*) FROM payload WHERE job_id = 900").fetchone()
+    parts = store._link.connection.execute("SELECT count(*) FROM payload WHERE job_id = 900").fetchone()
     assert parts == (0,)
     assert taken_keys(take(store)) == [4, 3, 5, 6, 7]
     check_counts(store)
     store.close()
 
 
-def test_names_and_numbers_go_on(store: SqliteStore) -> None:
+def test_names_and_numbers_go_on(store: SqlStore) -> None:
     identity = store.identity
     assert (identity.tag, identity.secret) == (TAG, SECRET)
     assert (identity.last_key, identity.last_failure) == (1_000, 40)
     store.close()
 
 
-def test_a_second_opening_finds_the_same(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_second_opening_finds_the_same(store: SqlStore, tmp_path: Path) -> None:
     before = store.load(range(2_000), payload=True), told(store)
     store.close()
-    again = SqliteStore(tmp_path)
+    again = open_sqlite(tmp_path)
     assert (again.load(range(2_000), payload=True), told(again)) == before
     again.close()
 
@@ -217,23 +218,23 @@ def test_the_heads_of_many_queues_are_found(tmp_path: Path, seed: int) -> None:
     for job in jobs:
         insert(connection, "job", job)
     connection.close()
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     heads: dict[str, tuple[object, object]] = {}
     for job in jobs:
         place = (job["priority"], job["id"])
         if job["state"] == READY:
             heads[str(job["queue"])] = min(heads.get(str(job["queue"]), place), place)  # type: ignore[type-var]
-    found = store._connection.execute(
+    found = store._link.connection.execute(
         "SELECT name, head_priority, head_id FROM queue WHERE head_id IS NOT NULL"
     )
     assert {queue: (priority, key) for queue, priority, key in found} == heads
     store.close()
 
 
-def test_old_payloads_have_no_checksum_and_new_ones_have(store: SqliteStore) -> None:
+def test_old_payloads_have_no_checksum_and_new_ones_have(store: SqlStore) -> None:
     with batch(store):
         store.insert([2_000], [new_job(payload=b"7")], NOW)
-    found = store._connection.execute("SELECT id FROM job WHERE payload_crc IS NOT NULL")
+    found = store._link.connection.execute("SELECT id FROM job WHERE payload_crc IS NOT NULL")
     assert [key for (key,) in found] == [2_000]
     store.close()
 
@@ -251,11 +252,11 @@ def test_a_store_that_a_live_process_has_open_is_not_brought_up_to_date(tmp_path
         lock.append(presence.leave)
     before = (tmp_path / "anew.db").read_bytes()
     with pytest.raises(StoreBusy, match="another process has it open; end its server and every program"):
-        SqliteStore(tmp_path, exclusive=False)
+        open_sqlite(tmp_path, exclusive=False)
     assert (tmp_path / "anew.db").read_bytes() == before
     for release in lock:
         release()
-    SqliteStore(tmp_path, exclusive=False).close()
+    open_sqlite(tmp_path, exclusive=False).close()
 
 
 def test_groups_of_cron_entries_have_a_row_and_those_that_were_paused_still_are(tmp_path: Path) -> None:
@@ -272,7 +273,7 @@ def test_groups_of_cron_entries_have_a_row_and_those_that_were_paused_still_are(
     for group in ("paused", "paused and empty"):
         insert(connection, "cron_paused", {"group_name": group})
     connection.close()
-    store = SqliteStore(tmp_path)
+    store = open_sqlite(tmp_path)
     assert store.cron_groups(9) == ["paused", "paused and empty", "runs"]
     found = {name: store.cron_group(name) for name in store.cron_groups(9)}
     paused = CronGroup(paused=True)

@@ -468,7 +468,9 @@ def test_handlers_signals_open_nothing(signal: Exception) -> None:
 def test_jobs_without_a_downstream_read_and_write_no_breaker(bench: Bench) -> None:
     """Also those of an application that has some: a breaker is looked at when a job of its tasks comes or ends."""
     ran: list[str] = []
-    bench.commit.engine.store._connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True  # type: ignore[attr-defined]
+    bench.commit.engine.store._link.connection.exec_trace = lambda cursor, text, bound: (
+        ran.append(text) or True
+    )  # type: ignore[attr-defined]
     bench.plain.enqueue(1)
     bench.end(bench.start())
     assert not [text for text in ran if "breaker" in text]

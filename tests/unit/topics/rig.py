@@ -16,7 +16,7 @@ from anew.clock import ManualClock
 from anew.engine import Batch, Call, Engine, Limits
 from anew.engine.upkeep import Upkeep
 from anew.jobs import Defaults
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.store.topics import DeliveryRow, DeliveryStatus, SubscriptionRow
 from anew.topics.attempts import Attempt, attempt_of
 from anew.topics.documents import NewMessage, SubscriptionDocument, TopicDocument
@@ -57,7 +57,7 @@ class Topics:
 
     def __init__(self, path: Path | None = None, **terms: Any) -> None:
         self.clock = ManualClock(NOW)
-        self.store = SqliteStore(path)
+        self.store = open_sqlite(path)
         chance = random.Random(7)
         self.chance: Callable[[int], bytes] = chance.randbytes
         self.engine = Engine(

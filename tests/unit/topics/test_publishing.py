@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from anew.errors import Conflict, InvalidInput, StoreFull
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import open_sqlite
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import NewMessage, check_message
 from anew.topics.exchange import Answer
@@ -57,7 +57,7 @@ def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_pa
     topics.subscribe(A)
     topics.publish({"id": 1})
     # Nothing is closed: another process finds what was committed.
-    other = SqliteStore(tmp_path, exclusive=False)
+    other = open_sqlite(tmp_path, exclusive=False)
     other.begin(synced=False)
     (row,) = other.topics.deliveries_of(None, -1, (1 << 63) - 1, 10)
     assert other.topics.messages([row.message])[row.message].data == b'{"id":1}'

@@ -3,9 +3,9 @@
 from anew.store.sqlite.archive import SqliteArchive
 from anew.store.sqlite.backup import Copied, back_up, restore
 from anew.store.sqlite.examination import Examination, Finding, examine
+from anew.store.sqlite.link import open_sqlite
 from anew.store.sqlite.opening import Places
 from anew.store.sqlite.sent import archive, remove_unsent
-from anew.store.sqlite.store import SqliteStore
 
 __all__ = [
     "Copied",
@@ -13,10 +13,10 @@ __all__ = [
     "Finding",
     "Places",
     "SqliteArchive",
-    "SqliteStore",
     "archive",
     "back_up",
     "examine",
+    "open_sqlite",
     "remove_unsent",
     "restore",
 ]

@@ -11,9 +11,10 @@ import apsw
 from anew.errors import NewerStore, NotFound, StoreFailed
 from anew.jobs.job import History, Span
 from anew.store.protocol import LAST_KEY
+from anew.store.sql.rows import job_of
+from anew.store.sql.statements import in_lists
 from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations
-from anew.store.sqlite.rows import job_of
-from anew.store.sqlite.sql import in_lists, sql
+from anew.store.sqlite.words import STATEMENTS
 from anew.units import shown
 
 
@@ -55,7 +56,7 @@ class SqliteArchive:
     def notes(self) -> dict[str, str]:
         """Give the notes of how far moves from elsewhere have come, by name."""
         try:
-            return {str(name): str(text) for name, text in self._connection.execute(sql("notes"))}
+            return {str(name): str(text) for name, text in self._connection.execute(STATEMENTS.text("notes"))}
         except apsw.Error as error:
             raise _unreadable(error) from error
 
@@ -65,15 +66,15 @@ class SqliteArchive:
 
     def _histories(self, before: int, limit: int) -> list[History]:
         execute = self._connection.execute
-        keys = [key for (key,) in execute(sql("failed_jobs"), (before, limit))]
+        keys = [key for (key,) in execute(STATEMENTS.text("failed_jobs"), (before, limit))]
         found = []
         for part in in_lists(keys):
-            rows = execute(sql("failures", len(part)), part)
+            rows = execute(STATEMENTS.text("failures", len(part)), part)
             spans = {
                 key: tuple(sorted(Span(began, ended) for _, began, ended in group))
                 for key, group in itertools.groupby(rows, itemgetter(0))
             }
-            jobs = [job_of(row) for row in execute(sql("load", len(part)), part)]
+            jobs = [job_of(row) for row in execute(STATEMENTS.text("load", len(part)), part)]
             found += [History(job, spans[job.key]) for job in reversed(jobs) if job.key in spans]
         return found
 

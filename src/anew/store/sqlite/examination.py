@@ -15,6 +15,7 @@ import apsw
 from anew import __version__
 from anew.errors import NotFound, StoreFailed
 from anew.jobs.ids import COUNTER_BITS, IdText
+from anew.store.sql.reader import SqlReader
 from anew.store.sqlite.opening import (
     APPLICATION_ID,
     NETWORK_FILE_SYSTEMS,
@@ -23,8 +24,8 @@ from anew.store.sqlite.opening import (
     migrations,
 )
 from anew.store.sqlite.presence import Presence
-from anew.store.sqlite.reader import SqliteReader
-from anew.store.sqlite.sql import sql
+from anew.store.sqlite.reading import SqliteReading
+from anew.store.sqlite.words import STATEMENTS
 from anew.units import shown
 
 FEW = 5
@@ -179,9 +180,9 @@ def _content(
     if damage != ["ok"]:
         yield Finding("integrity", "; ".join(damage), RESTORE)
         return  # what else is read of it proves nothing
-    meta: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
+    meta: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(STATEMENTS.text("read_meta"))}
     facts["jobs"] = str(_first(connection, "SELECT count(*) FROM job"))
-    reader = SqliteReader(connection, shared=True)
+    reader = SqlReader(SqliteReading(connection, owned=False))
     damaged = len(reader.damaged_texts()) + len(reader.damaged_names())
     if damaged:
         yield Finding(
@@ -202,7 +203,7 @@ def _content(
 
 
 def _derived(connection: apsw.Connection) -> Iterator[Finding]:
-    _, counters, queues, blocked, forgotten = SqliteReader(connection, shared=True).recount()
+    _, counters, queues, blocked, forgotten = SqlReader(SqliteReading(connection, owned=False)).recount()
     wrong = [(queue, str(state), n) for (queue, state), n in counters.items()]
     wrong += [(queue, "blocked", n) for queue, n in blocked.items()]
     if wrong:
@@ -243,7 +244,7 @@ def _of_nobody(connection: apsw.Connection) -> Iterator[Finding]:
 
 def _sessions(connection: apsw.Connection, places: Places, facts: dict[str, str]) -> Iterator[Finding]:
     presence = Presence(places.sessions) if places.sessions.is_dir() else None
-    rows = list(connection.execute(sql("sessions")))
+    rows = list(connection.execute(STATEMENTS.text("sessions")))
     alive = [pid for id_, pid, _ in rows if presence is not None and presence.is_alive(id_)]
     if presence is not None:
         presence.close_descriptors()
@@ -251,7 +252,7 @@ def _sessions(connection: apsw.Connection, places: Places, facts: dict[str, str]
     if len(alive) < len(rows):
         found = f"{len(rows) - len(alive)} processes have died and have not been cleared away"
         yield Finding("sessions", found, f"Any start does it, or: {REPAIR}", derived=True)
-    lost = connection.execute(sql("held_by_nobody"), (1 << 40,)).fetchall()
+    lost = connection.execute(STATEMENTS.text("held_by_nobody"), (1 << 40,)).fetchall()
     if lost:
         yield Finding(
             "holds", f"{len(lost)} jobs are held by processes that nobody knows", REPAIR, derived=True
@@ -270,7 +271,7 @@ def _damaged(connection: apsw.Connection, ids: IdText) -> Iterator[Finding]:
 
 
 def _keys(connection: apsw.Connection, statement: str) -> tuple[int, ...]:
-    return tuple(key for (key,) in connection.execute(sql(statement)))
+    return tuple(key for (key,) in connection.execute(STATEMENTS.text(statement)))
 
 
 def _first(connection: apsw.Connection, statement: str) -> Any:

@@ -16,7 +16,7 @@ import apsw
 
 from anew.errors import InvalidConfig, NewerStore, StoreFailed
 from anew.store.protocol import Identity
-from anew.store.sqlite.sql import sql
+from anew.store.sqlite.words import STATEMENTS
 
 APPLICATION_ID = 0x414E4557
 """``ANEW`` in the file's header tells our databases from others."""
@@ -27,7 +27,7 @@ CACHE_KIB = 8_000
 """Small on purpose: where a B-tree is rebalanced, SQLite reads its whole cache at the commit. The head and the tail of each
 queue fit in, and what else is read comes from the system's cache."""
 
-STATEMENTS = 512
+PREPARED = 512
 """Prepared statements that are kept: as many as apsw can, whatever it is told."""
 
 FILE_ENDINGS = (".db", ".sqlite", ".sqlite3")
@@ -180,7 +180,7 @@ def reserve_space(path: Path) -> None:
 
 def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     """Open the writer's connection with the settings that everything else relies on."""
-    connection = apsw.Connection(path, vfs=vfs, statementcachesize=STATEMENTS)
+    connection = apsw.Connection(path, vfs=vfs, statementcachesize=PREPARED)
     # Without this SQLite prepares a statement again whenever a bound value could change its plan; ours name their indexes.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # A lock that another program holds must not stop the caller: it is told at once and tries again.
@@ -247,7 +247,7 @@ def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lam
 
 def identify(connection: apsw.Connection) -> Identity:
     """Read what the store knows about itself, or make it up at its first opening."""
-    known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
+    known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(STATEMENTS.text("read_meta"))}
     if "tag" not in known:
         fresh: dict[str, Any] = {
             "tag": "0" + "".join(secrets.choice(_TAG_LETTERS) for _ in range(8)),
@@ -257,7 +257,7 @@ def identify(connection: apsw.Connection) -> Identity:
         }
         with connection:
             for name, value in fresh.items():
-                connection.execute(sql("write_meta"), (name, value))
+                connection.execute(STATEMENTS.text("write_meta"), (name, value))
         known = fresh
     return Identity(
         tag=str(known["tag"]),

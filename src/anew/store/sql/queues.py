@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.state import State
-from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
-from anew.store.sqlite.slots import Slots
-from anew.store.sqlite.sql import in_lists, in_widths, sql, write_rows
+from anew.store.sql.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
+from anew.store.sql.slots import Slots
+from anew.store.sql.statements import Run, in_lists, in_widths, write_rows
 
 T = TypeVar("T")
 Counted = Mapping[str, Mapping[State, int]]
@@ -86,16 +86,16 @@ class Queues:
     it is needed.
 
     Args:
-        execute: Runs a statement on the writer's connection, with its own cursor for each.
+        run: Runs a statement on the writer's connection, with its own cursor for each.
         write: Runs one that gives nothing, with one cursor for all: it takes half the time.
 
     Attributes:
         slots: What bounds the jobs in flight of some queues.
     """
 
-    def __init__(self, execute: Callable[..., Any], write: Callable[..., Any]) -> None:
-        self._execute, self._alter = execute, write
-        self.slots = Slots(execute)
+    def __init__(self, run: Run, write: Run) -> None:
+        self._run, self._alter = run, write
+        self.slots = Slots(run)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
         # Of the changed ones, those whose head must be looked up.
@@ -117,7 +117,7 @@ class Queues:
         if not unknown:
             return
         for part in in_lists(unknown):
-            for name, *row in self._execute(sql("read_queues", len(part)), part):
+            for name, *row in self._run("read_queues", part, len(part)):
                 self._known[name] = _Queue(row)
         for queue in unknown:
             if queue not in self._known:
@@ -125,7 +125,7 @@ class Queues:
 
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
-        self._execute("DELETE FROM queue")
+        self._run("empty_queue")
         self.forget()
 
     def settle(self) -> bool:
@@ -172,7 +172,7 @@ class Queues:
             if rows:
                 write_rows(self._alter, statement, rows)
         for gone in in_lists(dropped):
-            self._alter(sql("drop_queues", len(gone)), gone)
+            self._alter("drop_queues", gone, len(gone))
 
     def _get(self, name: str) -> _Queue:
         queue = self._known.get(name)
@@ -243,10 +243,10 @@ class Queues:
     def snapshot(self, queues: Collection[str] | None = None) -> Counted:
         """Give the counters of some queues, or of all, as the open transaction has them; queues without a job are left out."""
         if queues is None:
-            found = self._execute(sql("read_counters")).fetchall()
+            found = self._run("read_counters").fetchall()
         else:
             parts = in_lists(list(queues))
-            found = [row for part in parts for row in self._execute(sql("read_queues", len(part)), part)]
+            found = [row for part in parts for row in self._run("read_queues", part, len(part))]
         found += [
             (name, *queue.jobs) for name, queue in self._changed.items() if queues is None or name in queues
         ]
@@ -270,7 +270,7 @@ class Queues:
         """Have queues that are listed or have ready jobs, some or all, hand out nothing, or again what they have."""
         self._flush()
         if names is None:
-            names = [name for (name,) in self._execute(sql("known_queues")).fetchall()]
+            names = [name for (name,) in self._run("known_queues").fetchall()]
         self.read(names)
         for name in names:
             queue = self._get(name)
@@ -280,7 +280,7 @@ class Queues:
     def unlist(self, names: Collection[str] | None) -> None:
         """Drop the flags of queues, some or all."""
         self._flush()
-        flagged = [name for (name,) in self._execute(sql("flagged_queues")).fetchall()]
+        flagged = [name for (name,) in self._run("flagged_queues").fetchall()]
         for name in flagged if names is None else names:
             self._set_flags(name, (0, 0))
 
@@ -392,7 +392,7 @@ class Queues:
         if len(self._changed) > MOST_CHANGED:
             self._flush()
         changed, limits = self._changed, self.slots.limits
-        stored = self._execute(sql("first_heads"), (limit + len(changed) + len(limits),)).fetchall()
+        stored = self._run("first_heads", (limit + len(changed) + len(limits),)).fetchall()
         if not changed and not limits:
             return stored  # type: ignore[no-any-return]
         self._see_changed()
@@ -429,7 +429,7 @@ class Queues:
     def _places(self, names: Sequence[str], behind: int) -> Iterator[tuple[str, Place]]:
         """Find the place in some queues' lines that so many others are before."""
         for part in in_widths(names):
-            for name, priority, key in self._execute(sql("places", len(part)), (behind, *part)):
+            for name, priority, key in self._run("places", (behind, *part), len(part)):
                 if key is not None:
                     yield name, (priority, key)
 
@@ -441,7 +441,7 @@ class Queues:
         ready = {name: self._known[name].in_line() for name in names}
         short: dict[str, list[Place]] = {name: [] for name, n in ready.items() if 1 < n <= SHORT}
         for part in in_widths(list(short)):
-            for name, priority, key in self._execute(sql("whole_lines", len(part)), part):
+            for name, priority, key in self._run("whole_lines", part, len(part)):
                 short[name].append((priority, key))
         long = [name for name, n in ready.items() if n > SHORT]
         second = dict(self._places(long, 1)) if len(long) > FEW else {}
@@ -453,7 +453,7 @@ class Queues:
         if second is not None:
             yield second
         seen = 1 if second is None else 2
-        yield from islice(self._execute(sql("ready_heads"), (name, limit + 1)), seen, None)
+        yield from islice(self._run("ready_heads", (name, limit + 1)), seen, None)
 
 
 def counted(rows: Iterable[Sequence[Any]]) -> Counted:

@@ -7,19 +7,20 @@ from collections.abc import Collection
 
 from anew.jobs.state import ENDED, State
 from anew.store.protocol import Filter, Page, Range
-from anew.store.sqlite.rows import STATE
+from anew.store.sql.rows import STATE
 
 Bound = list[object]
 
 MOST_MARKS = 1_000
-"""Values up to which each has a mark of its own: SQLite takes 32,766 marks in a statement, and a client may name more jobs."""
+"""Values up to which each has a mark of its own: SQLite takes 32,766 marks in a statement, PostgreSQL 65,535, and a client may name
+more jobs."""
 
 
 def where_clause(where: Filter) -> tuple[str, Bound]:
     """Write a filter as SQL.
 
     Returns:
-        The condition (``1`` if everything matches) and its bound values.
+        The condition (``true`` if everything matches) and its bound values.
     """
     parts: list[str] = []
     bound: Bound = []
@@ -34,7 +35,7 @@ def where_clause(where: Filter) -> tuple[str, Bound]:
     if where.visible_at is not None and (where.states is None or where.states & ENDED):
         parts.append("(purge_at IS NULL OR purge_at > ?)")
         bound.append(where.visible_at)
-    return " AND ".join(parts) or "1", bound
+    return " AND ".join(parts) or "true", bound
 
 
 def _codes(states: Collection[State]) -> list[int]:
@@ -43,9 +44,9 @@ def _codes(states: Collection[State]) -> list[int]:
 
 
 def page_clause(page: Page) -> tuple[str, Bound]:
-    """Write a page's cursor as a further condition (``1`` if it starts at the end)."""
+    """Write a page's cursor as a further condition (``true`` if it starts at the end)."""
     if page.after is None:
-        return "1", []
+        return "true", []
     sign = ">" if page.order == "asc" else "<"
     return f"id {sign}{'=' if page.inclusive else ''} ?", [page.after]
 
@@ -60,7 +61,7 @@ def find_statement(where: Filter, page: Page) -> tuple[str, Bound]:
     cursor, place = page_clause(page)
     order = "DESC" if page.order == "desc" else "ASC"
     inner = f"SELECT id FROM job WHERE {condition} AND {cursor} ORDER BY id {order} LIMIT ?"  # noqa: S608 - fixed fragments
-    return f"SELECT group_concat(id) FROM ({inner})", [*bound, *place, page.limit]  # noqa: S608 - fixed fragments
+    return f"SELECT @joined_ids FROM ({inner})", [*bound, *place, page.limit]  # noqa: S608 - fixed fragments
 
 
 def count_statement(where: Filter) -> tuple[str, Bound]:
@@ -73,7 +74,8 @@ def _any_of(parts: list[str], bound: Bound, column: str, values: list[str] | lis
     if values is None:
         return
     if len(values) > MOST_MARKS:
-        parts.append(f"{column} IN (SELECT value FROM json_each(?))")  # noqa: S608 - fixed names
+        kind = "texts" if isinstance(values[0], str) else "numbers"
+        parts.append(f"{column} IN (SELECT @{kind}(?))")
         bound.append(json.dumps(values, ensure_ascii=False))
         return
     parts.append(f"{column} IN ({','.join('?' * len(values))})")

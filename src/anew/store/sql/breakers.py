@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from msgspec.structs import astuple
 
 from anew.jobs.breaker import BreakerRow, BreakerState
-from anew.store.sqlite.sql import in_lists, in_widths, sql
+from anew.store.sql.statements import Run, in_lists, in_widths
 
 _FIELDS = BreakerRow.__struct_fields__
 _STATES = frozenset(BreakerState)
@@ -20,19 +20,19 @@ class Breakers:
     """The breakers of one store.
 
     Args:
-        execute: Runs a statement on the writer's connection.
+        run: Runs a statement on the writer's connection.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
         """Read breakers by key, or all; those that have no row yet are left out."""
         if keys is None:
-            return [_row_of(row) for row in self._execute(sql("all_breakers")).fetchall()]
+            return [_row_of(row) for row in self._run("all_breakers").fetchall()]
         rows: list[BreakerRow] = []
         for part in in_lists(keys):
-            found = self._execute(sql("breakers", len(part)), tuple(part)).fetchall()
+            found = self._run("breakers", tuple(part), len(part)).fetchall()
             rows += [_row_of(row) for row in found]
         return rows
 
@@ -40,7 +40,7 @@ class Breakers:
         """Write breakers, new ones and others."""
         for part in in_widths(rows):
             values = chain.from_iterable(astuple(row) for row in part)
-            self._execute(sql("write_breakers", len(part)), tuple(values))
+            self._run("write_breakers", tuple(values), len(part))
 
 
 def _row_of(row: Sequence[Any]) -> BreakerRow:

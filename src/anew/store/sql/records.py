@@ -6,16 +6,16 @@ transaction is left over, and `sweep` removes it some at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from anew.jobs.change import Change
 from anew.jobs.job import ErrorRecord
 from anew.store.protocol import Page
-from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.queues import tally
-from anew.store.sqlite.rows import attempt_values, error_of
-from anew.store.sqlite.sql import WIDTH, in_lists, sql, write_rows
+from anew.store.sql.payloads import Payloads
+from anew.store.sql.queues import tally
+from anew.store.sql.rows import attempt_values, error_of
+from anew.store.sql.statements import WIDTH, Run, in_lists, write_rows
 
 INLINE_RECORDS = 1_000
 """Records that are deleted with their jobs in one statement; what is more is left to `sweep`."""
@@ -28,14 +28,14 @@ class Records:
     """The table of attempts.
 
     Args:
-        execute: Runs a statement on the writer's connection.
+        run: Runs a statement on the writer's connection.
         payloads: What else deleted jobs leave.
         first: Records of a job's first failures that are kept in full.
         last: Records of its last failures that are; both 0 keeps all.
     """
 
-    def __init__(self, execute: Callable[..., Any], payloads: Payloads, first: int, last: int) -> None:
-        self._execute = execute
+    def __init__(self, run: Run, payloads: Payloads, first: int, last: int) -> None:
+        self._run = run
         self._payloads = payloads
         self._first = first
         self._last = last
@@ -49,19 +49,19 @@ class Records:
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write records as they are."""
-        write_rows(self._execute, "insert_attempt", rows)
+        write_rows(self._run, "insert_attempt", rows)
 
     def _drop_middle(self, keys: Sequence[int]) -> None:
         """Keep the first and the last records of jobs that have too many, and count those between."""
         for key in keys:
-            found = self._execute(sql("middle_attempts"), (key, self._first, max(self._last, 1), WIDTH))
+            found = self._run("middle_attempts", (key, self._first, max(self._last, 1), WIDTH))
             rows = found.fetchall()
             if not rows:
                 continue
             kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
-            write_rows(self._execute, "count_attempts", [(*kind, times) for kind, times in kinds.items()])
-            self._execute(sql("drop_attempts", len(rows)), [row[0] for row in rows])
-            self._execute(sql("forget_records"), (len(rows), sum(row[3] for row in rows), key))
+            write_rows(self._run, "count_attempts", [(*kind, times) for kind, times in kinds.items()])
+            self._run("drop_attempts", [row[0] for row in rows], len(rows))
+            self._run("forget_records", (len(rows), sum(row[3] for row in rows), key))
 
     def delete(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Remove the records and long payloads of deleted jobs, or leave those that are too much to a later batch."""
@@ -79,29 +79,29 @@ class Records:
                 now.append(key)
         self._payloads.delete(now)
         for part in in_lists(now):
-            self._execute(sql("delete_attempts", len(part)), part)
-            self._execute(sql("delete_attempt_counts", len(part)), part)
-        write_rows(self._execute, "leave_over", [(key,) for key in later])
+            self._run("delete_attempts", part, len(part))
+            self._run("delete_attempt_counts", part, len(part))
+        write_rows(self._run, "leave_over", [(key,) for key in later])
 
     def sweep(self, limit: int) -> bool:
         """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
-        keys = [key for (key,) in self._execute(sql("leftovers"), (limit,)).fetchall()]
+        keys = [key for (key,) in self._run("leftovers", (limit,)).fetchall()]
         for key in keys:
             if limit > 0:
                 limit -= self._sweep_one(key, limit)
         return bool(keys)
 
     def _sweep_one(self, key: int, limit: int) -> int:
-        ids = [id_ for (id_,) in self._execute(sql("leftover_attempts"), (key, limit)).fetchall()]
+        ids = [id_ for (id_,) in self._run("leftover_attempts", (key, limit)).fetchall()]
         for part in in_lists(ids):
-            self._execute(sql("drop_attempts", len(part)), part)
-        parts = self._execute(sql("leftover_parts"), (key, limit - len(ids))).fetchall()
+            self._run("drop_attempts", part, len(part))
+        parts = self._run("leftover_parts", (key, limit - len(ids))).fetchall()
         for (number,) in parts:
-            self._execute(sql("drop_part"), (key, number))
+            self._run("drop_part", (key, number))
         swept = len(ids) + len(parts)
         if swept < limit:
-            self._execute(sql("delete_attempt_counts", 1), (key,))
-            self._execute(sql("drop_leftover"), (key,))
+            self._run("delete_attempt_counts", (key,), 1)
+            self._run("drop_leftover", (key,))
         return swept + 1
 
     def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
@@ -111,7 +111,7 @@ class Records:
         name = "errors" if forward else "errors_backwards"
         records: list[ErrorRecord] = []
         size = 0
-        for row in self._execute(sql(name), (key, start, page.limit)):
+        for row in self._run(name, (key, start, page.limit)):
             records.append(error_of(row))
             size += records[-1].size()
             if max_bytes is not None and size > max_bytes:
@@ -122,31 +122,31 @@ class Records:
         """Read the latest record of each job that has one: its message cut, no backtrace, no decision."""
         found: dict[int, ErrorRecord] = {}
         for part in in_lists(keys):
-            rows = self._execute(sql("last_errors", len(part)), part)
+            rows = self._run("last_errors", part, len(part))
             found.update((row[0], error_of(row[1:])) for row in rows)
         return found
 
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
-        return list(self._execute(sql("counted_attempts"), (key,)))
+        return list(self._run("counted_attempts", (key,)))
 
     def count_outcomes(self, key: int, outcome: str) -> int:
         """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
-        ((count,),) = self._execute(sql("count_outcomes"), (key, outcome, key, outcome)).fetchall()
+        ((count,),) = self._run("count_outcomes", (key, outcome, key, outcome)).fetchall()
         return int(count)
 
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
         found: set[int] = set()
         for part in in_lists(keys):
-            found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
+            found.update(key for (key,) in self._run("corrupt_among", part, len(part)))
         return found
 
     def leave_orphans(self, keys: Sequence[int]) -> None:
         """Leave the records and payloads of these keys to `sweep`, unless they have jobs or are about to."""
-        write_rows(self._execute, "leave_orphans", [(key,) for key in keys])
+        write_rows(self._run, "leave_orphans", [(key,) for key in keys])
 
     def recount_records(self, keys: Sequence[int]) -> None:
         """Count the records of jobs anew."""
         for part in in_lists(keys):
-            self._execute(sql("recount_records", len(part)), part)
+            self._run("recount_records", part, len(part))

@@ -5,44 +5,56 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import accumulate, takewhile
-from typing import Any
-
-import apsw
+from typing import Any, Protocol
 
 from anew.jobs import Job, State
 from anew.jobs.key_limits import Place
 from anew.store.protocol import Due, FailureGroup, Filter, JobList, Lengths, Page, QueueRow, Recount
-from anew.store.sqlite.filters import Bound, count_statement, find_statement
-from anew.store.sqlite.job_lists import next_places, rank
-from anew.store.sqlite.payloads import read_payload
-from anew.store.sqlite.queues import Counted, by_state, counted
-from anew.store.sqlite.rows import BLOCKED, STATE, damage, job_of
-from anew.store.sqlite.sql import in_lists, in_widths, sql
+from anew.store.sql.filters import Bound, count_statement, find_statement
+from anew.store.sql.job_lists import next_places, rank
+from anew.store.sql.payloads import read_payload
+from anew.store.sql.queues import Counted, by_state, counted
+from anew.store.sql.rows import BLOCKED, STATE, damage, job_of
+from anew.store.sql.statements import Run, Statements, in_lists, in_widths
 from anew.store.topics import TopicFigures
 
 RECOUNTED = "recount"
 """The row of `duty` that counts how often a recount has put something right."""
 
 
-class SqliteReader:
+class ReadLink(Protocol):
+    """A connection that reads.
+
+    Attributes:
+        statements: All that it can run, in its engine's words.
+        run: Runs one of them, with a cursor of its own.
+        execute: Runs a text that is in the engine's words already.
+    """
+
+    statements: Statements
+    run: Run
+    execute: Callable[..., Any]
+
+    def version(self) -> object:
+        """Give what is another value as soon as anybody has written since."""
+
+    def snapshot(self) -> AbstractContextManager[object]:
+        """Have all reads inside the block see the store as it is at one instant."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+
+
+class SqlReader:
     """Reads on one connection.
 
     Args:
-        connection: Any; it is used by one thread at a time.
-        shared: It belongs to somebody else, who closes it.
+        link: Any; it is used by one thread at a time.
     """
 
-    def __init__(self, connection: apsw.Connection, *, shared: bool = False) -> None:
-        self._connection = connection
-        self._shared = shared
-
-    @classmethod
-    def open(cls, path: str, *, busy_ms: int = 5_000) -> SqliteReader:
-        """Open a file for reading only; waits so long where it is locked for a moment."""
-        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-        connection.set_busy_timeout(busy_ms)
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        return cls(connection)
+    def __init__(self, link: ReadLink) -> None:
+        self._link, self._run = link, link.run
+        self.version, self.snapshot, self.close = link.version, link.snapshot, link.close
 
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs in order of key."""
@@ -63,45 +75,42 @@ class SqliteReader:
 
     def payloads(self, keys: Sequence[int], most_bytes: int) -> list[bytes]:
         """Give the payloads of some jobs, as far as the bytes allow; see `Reader`."""
-        execute: Callable[..., Any] = self._connection.execute
         sizes: dict[int, int] = {}
         found: dict[int, bytes] = {}
-        with self._connection:  # one transaction: a job may be folded into between two statements
+        with self._link.snapshot():  # one transaction: a job may be folded into between two statements
             for part in in_lists(keys):
-                sizes.update(execute(sql("payload_sizes", len(part)), part).fetchall())
+                sizes.update(self._run("payload_sizes", part, len(part)).fetchall())
             before = accumulate((sizes.get(key, 0) for key in keys), initial=0)
             wanted = list(takewhile(lambda pair: pair[1] < most_bytes, zip(keys, before, strict=False)))
             for part in in_lists([key for key, _ in wanted]):
-                for key, size, crc, payload in execute(sql("payloads", len(part)), part).fetchall():
+                for key, size, crc, payload in self._run("payloads", part, len(part)).fetchall():
                     if size is not None:
-                        payload = read_payload(execute, key)
+                        payload = read_payload(self._run, key)
                     if damage(size, crc, payload) is None:
                         found[key] = payload
         return [found.get(key, b"") for key, _ in wanted]
 
     def counts(self) -> Counted:
         """Count jobs by queue and state."""
-        return counted(self._connection.execute(sql("read_counters")))
+        return counted(self._run("read_counters"))
 
     def listed(self) -> dict[str, bool]:
         """Give the listed queues, and whether each is paused."""
-        return {name: bool(paused) for name, paused in self._connection.execute(sql("listed_queues"))}
+        return {name: bool(paused) for name, paused in self._run("listed_queues")}
 
     def ended(self) -> dict[int, tuple[int, int]]:
         """Give the attempts that have ended by day: all, and those that failed."""
-        return {day: (processed, failed) for day, processed, failed in self._connection.execute(sql("ended"))}
+        return {day: (processed, failed) for day, processed, failed in self._run("ended")}
 
     def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
         """Give since when the first ready job of some queues has been ready, epoch ms."""
         parts = in_widths(queues)
-        rows = [
-            row for part in parts for row in self._connection.execute(sql("ready_since", len(part)), part)
-        ]
+        rows = [row for part in parts for row in self._run("ready_since", part, len(part))]
         return {name: ready_at for name, ready_at in rows if ready_at is not None}
 
     def totals(self) -> dict[State, int]:
         """Count the jobs of all queues by state."""
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql("totals")).fetchall()
+        rows: list[tuple[Any, ...]] = self._run("totals").fetchall()
         return by_state([int(jobs) for jobs in rows[0]])
 
     def busiest(self, most: int) -> list[QueueRow]:
@@ -114,29 +123,28 @@ class SqliteReader:
 
     def queue_count(self) -> int:
         """Count the queues that have jobs or are paused."""
-        count = self._one(sql("queue_count"), [])
-        assert isinstance(count, int)
-        return count
+        ((count,),) = self._run("queue_count").fetchall()
+        return int(count)
 
     def _queue_rows(self, name: str, bound: Bound) -> list[QueueRow]:
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql(name), bound).fetchall()
+        rows: list[tuple[Any, ...]] = self._run(name, bound).fetchall()
         return [QueueRow(queue, bool(paused), by_state(jobs)) for queue, paused, *jobs in rows]
 
     def due_until(self, most: int) -> Due:
         """Look at the jobs that wait for their time; see `Reader`."""
-        found: list[tuple[Any, ...]] = self._connection.execute(sql("due_until"), (most,)).fetchall()
+        found: list[tuple[Any, ...]] = self._run("due_until", (most,)).fetchall()
         ((jobs, latest),) = found
         return Due(jobs, latest)
 
     def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
         """Count the same jobs by when they come due; see `Reader`."""
         bound = (most, start, step_ms)
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql("due_counts"), bound).fetchall()
+        rows: list[tuple[Any, ...]] = self._run("due_counts", bound).fetchall()
         return [(step, STATE[code], jobs) for step, code, jobs in rows]
 
     def failing(self, most: int, groups: int) -> list[FailureGroup]:
         """Group jobs that are dead or will be tried again; see `Reader`."""
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql("failing"), (most, groups)).fetchall()
+        rows: list[tuple[Any, ...]] = self._run("failing", (most, groups)).fetchall()
         return [
             FailureGroup(_text(kind) or "", _text(error), dead, retrying, failed_at, _text(message) or "")
             for kind, error, dead, retrying, failed_at, message in rows
@@ -144,13 +152,12 @@ class SqliteReader:
 
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics."""
-        execute: Callable[..., Any] = self._connection.execute
-        counts = execute(sql("topic_counts")).fetchall()
-        since = execute(sql("blocked_since"), (queue,)).fetchall()
+        counts = self._run("topic_counts").fetchall()
+        since = self._run("blocked_since", (queue,)).fetchall()
         return TopicFigures(
             counts={(name, label): value for name, label, value in counts},
-            subscriptions=dict(execute(sql("subscription_counts")).fetchall()),
-            unwell=[health for (health,) in execute(sql("unwell_subscriptions")).fetchall()],
+            subscriptions=dict(self._run("subscription_counts").fetchall()),
+            unwell=[health for (health,) in self._run("unwell_subscriptions").fetchall()],
             blocked_since=since[0][0],
         )
 
@@ -159,11 +166,11 @@ class SqliteReader:
         oldest: int | None = None
         place: tuple[Any, ...] = (-1, -1)
         while most > 0:
-            heads = self._connection.execute(sql("heads_behind"), (*place, min(most, 1_000))).fetchall()
+            heads = self._run("heads_behind", (*place, min(most, 1_000))).fetchall()
             for _, _, queue in heads:
                 priority = -1
                 while most > 0:
-                    head = self._connection.execute(sql("next_priority"), (queue, priority)).fetchone()
+                    head = self._run("next_priority", (queue, priority)).fetchone()
                     if head is None:
                         break
                     priority, _, ready_at = head
@@ -174,59 +181,47 @@ class SqliteReader:
             place = heads[-1][:2]
         return oldest
 
-    def version(self) -> object:
-        """Give what is another value as soon as anybody has written since."""
-        # The first number is about other connections, the second about this one.
-        return self._connection.pragma("data_version"), self._connection.total_changes()
-
-    def snapshot(self) -> AbstractContextManager[object]:
-        """Have all reads inside the block see the store as it is at one instant."""
-        return self._connection
-
     def load(self, keys: Sequence[int]) -> list[Job]:
         """Read jobs by key without their payloads, in order of key."""
-        execute: Callable[..., Any] = self._connection.execute
         return [
             job_of(row)
             for part in in_lists(sorted(set(keys)))
-            for row in execute(sql("load", len(part)), part).fetchall()
+            for row in self._run("load", part, len(part)).fetchall()
         ]
 
     def names(self, keys: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Give the queues and types of jobs by key."""
-        execute: Callable[..., Any] = self._connection.execute
         parts = in_lists(keys)
-        rows = [row for part in parts for row in execute(sql("names_of", len(part)), part).fetchall()]
+        rows = [row for part in parts for row in self._run("names_of", part, len(part)).fetchall()]
         return {key: (queue, kind) for key, queue, kind in rows}
 
     def lengths(self) -> Lengths:
         """Count the jobs of each list, by the counters."""
-        execute: Callable[..., Any] = self._connection.execute
-        return Lengths(*execute(sql("lengths")).fetchone())
+        return Lengths(*self._run("lengths").fetchone())
 
     def places(self, of: JobList, place: Place, limit: int, *, forward: bool) -> list[Place]:
         """Give the places of a list next to one, nearest first; see `Reader`."""
-        return next_places(self._connection.execute, of, place, limit, forward=forward)
+        return next_places(self._run, of, place, limit, forward=forward)
 
     def rank(self, of: JobList, place: Place, most: int, *, forward: bool) -> int:
         """Count the jobs of a list before a place, or behind it, up to `most`."""
-        return rank(self._connection.execute, of, place, most, forward=forward)
+        return rank(self._run, of, place, most, forward=forward)
 
     def recount(self) -> Recount:
         """Count all jobs row by row, and look for each queue's first; see `Recount`."""
-        number = recounted(self._connection)  # first: what is written meanwhile only makes the recount void
+        number = recounted(self._run)  # first: what is written meanwhile only makes the recount void
         # Rows and counters are read in one statement, so that both are of one moment.
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql("recount")).fetchall()
+        rows: list[tuple[Any, ...]] = self._run("recount").fetchall()
         counters = {(queue, STATE[code]): n for queue, code, n in rows if code in STATE and code != BLOCKED}
         blocked = {queue: n for queue, code, n in rows if code == BLOCKED}
-        heads = [str(queue) for (queue,) in self._connection.execute(sql("heads_amiss"))]
-        forgotten = [str(name) for (name,) in self._connection.execute(sql("keys_forgotten"))]
+        heads = [str(queue) for (queue,) in self._run("heads_amiss")]
+        forgotten = [str(name) for (name,) in self._run("keys_forgotten")]
         return Recount(number, counters, heads, blocked, forgotten)
 
     def damaged_texts(self) -> dict[int, tuple[str, str]]:
         """Look through all jobs for queues and types that are no UTF-8; give what is left of them, by key."""
         found: dict[int, tuple[str, str]] = {}
-        for key, *texts in self._connection.execute(sql("all_texts")):
+        for key, *texts in self._run("all_texts"):
             queue, kind = (text.decode("utf-8", "replace") for text in texts)
             if [queue.encode(), kind.encode()] != texts:
                 found[key] = (queue, kind)
@@ -234,16 +229,11 @@ class SqliteReader:
 
     def damaged_names(self) -> list[bytes]:
         """List the queues whose derived row has a name that is no UTF-8."""
-        names = [name for (name,) in self._connection.execute(sql("queue_texts"))]
+        names = [name for (name,) in self._run("queue_texts")]
         return [name for name in names if name.decode("utf-8", "replace").encode() != name]
 
-    def close(self) -> None:
-        """Let go of the database."""
-        if not self._shared:
-            self._connection.close()
-
-    def _one(self, statement: str, bound: Bound) -> object:
-        row = self._connection.execute(statement, bound).fetchone()
+    def _one(self, text: str, bound: Bound) -> object:
+        row = self._link.execute(self._link.statements.say(text), bound).fetchone()
         return None if row is None else row[0]
 
 
@@ -252,7 +242,7 @@ def _text(stored: bytes | None) -> str | None:
     return None if stored is None else stored.decode("utf-8", "replace")
 
 
-def recounted(connection: apsw.Connection) -> int:
+def recounted(run: Run) -> int:
     """Give how often a recount has put something right."""
-    row = connection.execute(sql("read_duty"), (RECOUNTED,)).fetchone()
+    row = run("read_duty", (RECOUNTED,)).fetchone()
     return 0 if row is None else int(row[0])

@@ -8,10 +8,10 @@ from typing import Any
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob, PushedJob
 from anew.jobs.moved import MovedJob
 from anew.store.protocol import Hold
-from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.queues import Queues, tally
-from anew.store.sqlite.records import Records
-from anew.store.sqlite.rows import (
+from anew.store.sql.payloads import Payloads
+from anew.store.sql.queues import Queues, tally
+from anew.store.sql.records import Records
+from anew.store.sql.rows import (
     INLINE_BYTES,
     READY,
     checksum,
@@ -23,17 +23,17 @@ from anew.store.sqlite.rows import (
     pushed_values,
     rich_values,
 )
-from anew.store.sqlite.sql import in_widths, sql, write_rows
+from anew.store.sql.statements import Run, in_widths, write_rows
 
 Occupy = Callable[[Iterable[tuple[int, str, str]], int], None]
-"""`anew.store.sqlite.takes.Takes.occupy`."""
+"""`anew.store.sql.takes.Takes.occupy`."""
 
 
 class Arrivals:
     """Writes the new jobs of one store.
 
     Args:
-        execute: Runs a statement on the writer's connection.
+        run: Runs a statement on the writer's connection.
         queues: Where they are counted.
         payloads: Where long payloads go.
         records: Where those that come with their past have theirs.
@@ -45,13 +45,13 @@ class Arrivals:
 
     def __init__(
         self,
-        execute: Callable[..., Any],
+        run: Run,
         queues: Queues,
         payloads: Payloads,
         records: Records,
         occupy: Occupy,
     ) -> None:
-        self._execute, self._queues, self._payloads = execute, queues, payloads
+        self._run, self._queues, self._payloads = run, queues, payloads
         self._records, self._occupy = records, occupy
         self.newest = 0
 
@@ -81,7 +81,7 @@ class Arrivals:
             ("insert_hooked", hooked),
         ):
             if some:
-                write_rows(self._execute, statement, some)
+                write_rows(self._run, statement, some)
         pushed += hooked
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
@@ -111,7 +111,7 @@ class Arrivals:
                 self._payloads.insert(key, job.payload)
         pairs = list(zip(keys, jobs, strict=True))
         rows = [moved_values(key, job, hold) for key, job in pairs]
-        write_rows(self._execute, "insert_moved", rows)
+        write_rows(self._run, "insert_moved", rows)
         attempts = [moved_attempt_values(key, job) for key, job in pairs]
         self._records.write([values for values in attempts if values is not None])
         self._queues.list_names({row[1] for row in rows if row[4] == READY})
@@ -131,7 +131,7 @@ class Arrivals:
             for job, key in zip(part, each_key):  # noqa: B905 - the keys go on with the next part
                 payload = bytes(job.payload)
                 values += (key, job.queue, job.type, payload, checksum(payload))
-            self._execute(sql("insert_usual", len(part)), values)
+            self._run("insert_usual", values, len(part))
         if keys:
             self.newest = max(self.newest, keys[-1])
         counted = tally([job.queue for job in jobs])

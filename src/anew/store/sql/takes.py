@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -11,10 +11,10 @@ from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.store.protocol import Hold, Reserved, Taken, TakenRow
-from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.queues import Heads, Queues, tally
-from anew.store.sqlite.rows import IN_FLIGHT, READY, WIDTH_OF_JOB, checksum, damage, job_of
-from anew.store.sqlite.sql import WIDTH, in_lists, sql, write_rows
+from anew.store.sql.payloads import Payloads
+from anew.store.sql.queues import Heads, Queues, tally
+from anew.store.sql.rows import IN_FLIGHT, READY, WIDTH_OF_JOB, checksum, damage, job_of
+from anew.store.sql.statements import WIDTH, Run, in_lists, write_rows
 
 _HOOKS_OF_TAKEN = itemgetter(-1)
 
@@ -23,13 +23,13 @@ class Takes:
     """Takes the ready jobs of one store.
 
     Args:
-        execute: Runs a statement on the writer's connection.
+        run: Runs a statement on the writer's connection.
         queues: Where they are counted, with the limits of queues.
         payloads: Where long payloads are.
     """
 
-    def __init__(self, execute: Callable[..., Any], queues: Queues, payloads: Payloads) -> None:
-        self._execute, self._queues, self._payloads = execute, queues, payloads
+    def __init__(self, run: Run, queues: Queues, payloads: Payloads) -> None:
+        self._run, self._queues, self._payloads = run, queues, payloads
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
@@ -57,11 +57,11 @@ class Takes:
         """Take from one queue: its rows are found in the order of its line."""
         if queue in self._queues.slots.limits:
             limit = self._queues.cap(queue, limit)
-        found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
+        found = self._run("select_ready", (queue, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
         if n > WIDTH:
-            self._execute(sql("hold"), (*_stamp(hold), queue, n))
+            self._run("hold", (*_stamp(hold), queue, n))
         else:
             # For a few rows this is faster than finding their places in line again.
             self._hold_keys([row[0] for row in found[:n]], hold)
@@ -76,7 +76,7 @@ class Takes:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
         by_key: dict[int, tuple[Any, ...]] = {}
         for part in in_lists(keys):
-            by_key |= {row[0]: row for row in self._execute(sql("select_ready_by_key", len(part)), part)}
+            by_key |= {row[0]: row for row in self._run("select_ready_by_key", part, len(part))}
         found = [by_key[key] for key in keys if key in by_key]
         rows, corrupt = self._with_payloads(found, max_bytes)
         taken = found[: len(rows) + len(corrupt)]
@@ -111,7 +111,7 @@ class Takes:
                 corrupt[row[0]] = wrong
         stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
         for some in in_lists([row[0] for row in taken]):
-            self._execute(sql("reserve_by_key", len(some)), (*stamp, *some))
+            self._run("reserve_by_key", (*stamp, *some), len(some))
         self._took(taken, keys, behind)
         return Reserved(jobs, corrupt)
 
@@ -121,9 +121,7 @@ class Takes:
         """As `_first_of_each`, of a single queue: one statement finds its rows, and who is behind them."""
         ((queue, n),) = each.items()
         n = min(n, max(self._queues.takeable(queue), 0))
-        rows = self._execute(
-            sql("select_first_reserved"), (int(hold.kind), hold.token, queue, n + 1)
-        ).fetchall()
+        rows = self._run("select_first_reserved", (int(hold.kind), hold.token, queue, n + 1)).fetchall()
         behind = (rows[n][3], rows[n][0]) if len(rows) > n else None
         return [row[0] for row in rows[:n]], rows[:n], {queue: behind}
 
@@ -134,7 +132,7 @@ class Takes:
         keys, behind = self._queues.first_of_each(each)
         by_key: dict[int, tuple[Any, ...]] = {}
         for part in in_lists(keys):
-            found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
+            found = self._run("select_reserved", (int(hold.kind), hold.token, *part), len(part))
             by_key |= {row[0]: row for row in found}
         return keys, [by_key[key] for key in keys if key in by_key], behind
 
@@ -149,7 +147,7 @@ class Takes:
 
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
         for part in in_lists(keys):
-            self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
+            self._run("hold_by_key", (*_stamp(hold), *part), len(part))
 
     def _with_payloads(
         self, found: list[tuple[Any, ...]], max_bytes: int
@@ -182,25 +180,25 @@ class Takes:
         slots = self._queues.slots
         old = set(slots.limits)
         self._queues.touch(old.union(limits))
-        self._execute(sql("write_meta"), ("limits", slots.set(limits)))
+        self._run("write_meta", ("limits", slots.set(limits)))
         for queue in set(limits) - old:
-            self._execute(sql("occupy_all"), (queue,))
+            self._run("occupy_all", (queue,))
         for queue in old - set(limits):
-            self._execute(sql("drop_slots"), (queue,))
+            self._run("drop_slots", (queue,))
 
     def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
         """Write who has the slots of jobs that were taken; queues without a limit have none."""
         taken = [slot for slot in slots if slot[1] in self._queues.slots.limits]
         for queue in {slot[1] for slot in taken}:
-            self._execute(sql("drop_left_slots"), (queue, self._queues.slots.over_before(queue, now)))
-        write_rows(self._execute, "occupy", [(key, worker) for key, _, worker in taken])
+            self._run("drop_left_slots", (queue, self._queues.slots.over_before(queue, now)))
+        write_rows(self._run, "occupy", [(key, worker) for key, _, worker in taken])
         self._queues.slots.took([slot[1:] for slot in taken], now)
 
     def free_slots(self, worker: str) -> None:
         """Free the slots of a worker that is gone; what it holds stays in flight."""
         self._queues.touch(self._queues.slots.limits)
         for queue in self._queues.slots.limits:
-            self._execute(sql("free_slots"), (queue, worker))
+            self._run("free_slots", (queue, worker))
             self._queues.slots.freed(queue)
 
 

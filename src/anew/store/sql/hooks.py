@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,22 +12,22 @@ from anew.jobs.progress import Progress, Word
 from anew.jobs.state import State
 from anew.jobs.unique import Lock, Scope
 from anew.store.protocol import BatchParts, TrackedProgress
-from anew.store.sqlite.rows import STATE
-from anew.store.sqlite.sql import in_lists, in_widths, sql
+from anew.store.sql.rows import STATE
+from anew.store.sql.statements import Run, in_lists, in_widths
 
 _Row = tuple[Any, ...]
 TABLES = ("unique_lock", "batch", "progress")
 
 
-class SqliteHooks:
-    """The rows of one file. Nothing of them is cached.
+class SqlHooks:
+    """The rows of one store. Nothing of them is cached.
 
     Args:
-        execute: Runs a statement of the connection that writes.
+        run: Runs a statement of the connection that writes.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def among(self, keys: Sequence[int]) -> list[Hooked]:
         """Give those of some jobs that are tied to something."""
@@ -35,17 +35,17 @@ class SqliteHooks:
 
     def purgeable(self, now: int, limit: int) -> list[Hooked]:
         """Of the jobs that `reap` would remove with these arguments, give those that are tied to something."""
-        return [_hooked(row) for row in self._execute(sql("purgeable_hooked"), (now, limit)).fetchall()]
+        return [_hooked(row) for row in self._run("purgeable_hooked", (now, limit)).fetchall()]
 
     def add(self, keys: Sequence[int], hook: Hook) -> None:
         """Set a bit in some jobs."""
         for part in in_lists(keys):
-            self._execute(sql("add_hooks", len(part)), (int(hook), *part))
+            self._run("add_hooks", (int(hook), *part), len(part))
 
     def drop_expiry(self, keys: Sequence[int]) -> None:
         """Have some jobs expire no more."""
         for part in in_lists(keys):
-            self._execute(sql("drop_expiry", len(part)), (~(Hook.EXPIRES | Hook.EXPIRED), *part))
+            self._run("drop_expiry", (int(~(Hook.EXPIRES | Hook.EXPIRED)), *part), len(part))
 
     def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
         """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
@@ -64,27 +64,27 @@ class SqliteHooks:
         """Write locks, whoever had them."""
         for part in in_widths(locks):
             rows = [(lock.digest, lock.job_key, str(lock.scope), lock.ends_at) for lock in part]
-            self._execute(sql("take_locks", len(part)), tuple(chain.from_iterable(rows)))
+            self._run("take_locks", tuple(chain.from_iterable(rows)), len(part))
 
     def claim_locks(self, locks: Iterable[Lock], now: int) -> None:
         """Write locks without an end whose keys nobody holds."""
         for lock in locks:
-            self._execute(sql("claim_lock"), (lock.digest, lock.job_key, str(lock.scope), now))
+            self._run("claim_lock", (lock.digest, lock.job_key, str(lock.scope), now))
 
     def release_locks(self, keys: Sequence[int]) -> None:
         """Remove the locks that some jobs hold."""
         for part in in_lists(keys):
-            self._execute(sql("release_locks", len(part)), part)
+            self._run("release_locks", part, len(part))
 
     def reap_locks(self, now: int, limit: int) -> int:
         """Remove up to `limit` locks whose time is over; tell how many."""
-        return len(self._execute(sql("reap_locks"), (now, limit)).fetchall())
+        return len(self._run("reap_locks", (now, limit)).fetchall())
 
     # -- batches
 
     def insert_batch(self, row: BatchRow, parts: BatchParts, purge_at: int | None) -> None:
         """Write a new batch."""
-        self._execute(sql("insert_batch"), (row.key, row.parent, *_counters(row), purge_at, *parts))
+        self._run("insert_batch", (row.key, row.parent, *_counters(row), purge_at, *parts))
 
     def batches(self, keys: Sequence[int]) -> list[BatchRow]:
         """Read batches; unknown ones are left out."""
@@ -93,20 +93,20 @@ class SqliteHooks:
     def write_batches(self, rows: Iterable[tuple[BatchRow, int | None]]) -> None:
         """Write batches, and until when each is kept."""
         for row, purge_at in rows:
-            self._execute(sql("write_batch"), (*_counters(row), purge_at, row.key))
+            self._run("write_batch", (*_counters(row), purge_at, row.key))
 
     def batch_parts(self, key: int) -> BatchParts:
         """Read what was given with a batch that is there."""
-        return BatchParts(*self._execute(sql("batch_parts"), (key,)).fetchone())
+        return BatchParts(*self._run("batch_parts", (key,)).fetchone())
 
     def purgeable_batches(self, now: int, limit: int) -> list[int]:
         """List batches whose time is over."""
-        return [key for (key,) in self._execute(sql("purgeable_batches"), (now, limit)).fetchall()]
+        return [key for (key,) in self._run("purgeable_batches", (now, limit)).fetchall()]
 
     def delete_batches(self, keys: Sequence[int]) -> None:
         """Remove batches."""
         for part in in_lists(keys):
-            self._execute(sql("delete_batches", len(part)), part)
+            self._run("delete_batches", part, len(part))
 
     # -- progress
 
@@ -125,18 +125,18 @@ class SqliteHooks:
         """Write records, one a job's id."""
         for part in in_widths(records):
             rows = [(jid, one.key, str(one.record.word), *_said(one.record)) for jid, one in part]
-            self._execute(sql("write_progress", len(part)), tuple(chain.from_iterable(rows)))
+            self._run("write_progress", tuple(chain.from_iterable(rows)), len(part))
 
     def reap_progress(self, until: int, limit: int) -> int:
         """Remove up to `limit` records whose last update was at or before an instant; tell how many."""
-        return len(self._execute(sql("reap_progress"), (until, limit)).fetchall())
+        return len(self._run("reap_progress", (until, limit)).fetchall())
 
     def extend_hold(self, key: int, token: int, deadline: int) -> None:
         """Let a reservation last until an instant, if that is later than it would."""
-        self._execute(sql("extend_hold"), (deadline, key, token))
+        self._run("extend_hold", (deadline, key, token))
 
     def _rows(self, name: str, part: Sequence[Any]) -> list[_Row]:
-        rows: list[_Row] = self._execute(sql(name, len(part)), part).fetchall()
+        rows: list[_Row] = self._run(name, part, len(part)).fetchall()
         return rows
 
 

@@ -6,14 +6,13 @@ slots are right with any number of processes and after any kill; what is in memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from anew.jobs.limits import FULL, Bucket, Throttle, grant, returned, startable
-from anew.store.sqlite.sql import sql
+from anew.store.sql.statements import Run
 
 _LIMITS = msgspec.json.Decoder(dict[str, Throttle])
 _BUCKET = msgspec.json.Decoder(Bucket)
@@ -23,15 +22,15 @@ class Slots:
     """The limits of one store, and the slots in use.
 
     Args:
-        execute: Runs a statement on the writer's connection, with its own cursor for each.
+        run: Runs a statement on the writer's connection, with its own cursor for each.
 
     Attributes:
         limits: By queue; other queues have none. It stays one and the same mapping.
         over: Queues of which the time of a slot has run out, and for which somebody may wait.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._text: str | None = None
         self.limits: dict[str, Throttle] = {}
         self.over: set[str] = set()
@@ -117,7 +116,7 @@ class Slots:
         return free
 
     def _read(self, name: str) -> dict[str, int]:
-        rows = self._execute(sql("slots"), (name, self.over_before(name, self._now))).fetchall()
+        rows = self._run("slots", (name, self.over_before(name, self._now))).fetchall()
         if rows:
             self._oldest[name] = rows[0][0]
         in_use: dict[str, int] = {}
@@ -155,13 +154,13 @@ class Slots:
 
     def _write_bucket(self, name: str, bucket: Bucket) -> None:
         self._buckets[name] = bucket
-        self._execute(sql("write_meta"), (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
+        self._run("write_meta", (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
 
     def _bucket(self, name: str) -> Bucket:
         """Give the bucket of a queue that has a rate; one that has started nothing yet is full."""
         bucket = self._buckets.get(name)
         if bucket is None:
-            rows = self._execute(sql("note"), (f"bucket/{name}",)).fetchall()
+            rows = self._run("note", (f"bucket/{name}",)).fetchall()
             bucket = self._buckets[name] = _BUCKET.decode(rows[0][0]) if rows else FULL
         return bucket
 

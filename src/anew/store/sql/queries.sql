@@ -1,7 +1,11 @@
--- Every statement, by name. `@rows(n)` stands for as many rows of n marks as a batch needs, `@marks` for one mark a key: one
--- statement for a batch and verb, because a row at a time would give the interpreter's lock away at every step.
--- `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns that `rows.py` reads by place,
--- `@counters` for one column a state.
+-- Every statement of the stores that speak SQL, by name, in words that both engines know; what only one of them knows is in its own
+-- `own.sql`. One statement for a batch and verb: a row at a time would give the interpreter's lock away at every step of SQLite's, and
+-- wait for the network at each of PostgreSQL's.
+--
+-- `@rows(n)` stands for as many rows of n marks as a batch needs; `@rows(type, ...)` for the same where PostgreSQL cannot know the types
+-- of their columns; `@marks` for one mark a key. `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns
+-- that `rows.py` reads by place, `@counters` for one column a state. What the engines say in different words: `@by(index)` names the index
+-- to use, `@then` joins in this order, `@bytes(text)` gives a text undecoded, `@least` and `@most` choose among values.
 
 -- name: insert_plain
 -- New jobs that need the usual columns alone.
@@ -10,7 +14,7 @@ INSERT INTO job (id, queue, type, priority, state, ready_at, payload, payload_cr
 -- name: insert_usual
 -- The same where priority, state and time are the same for all: they are bound once.
 INSERT INTO job (id, queue, type, payload, payload_crc, priority, state, ready_at)
-SELECT column1, column2, column3, column4, column5, ?1, ?2, ?3 FROM (VALUES @rows(5));
+SELECT column1, column2, column3, column4, column5, ?1, ?2, ?3 FROM (VALUES @rows(bigint, text, text, bytea, bigint)) AS v;
 
 -- name: insert_rich
 -- New jobs with limits, policy, retention or a payload that is kept apart.
@@ -55,7 +59,7 @@ UPDATE job SET hooks = hooks & ?, expires_at = NULL WHERE id IN (@marks);
 
 -- name: stored_once
 -- Jobs that are not to be stored again, by their producers' ids.
-SELECT jid, id FROM job INDEXED BY job_once WHERE hooks & 128 AND jid IN (@marks);
+SELECT jid, id FROM job @by(job_once) WHERE @once AND jid IN (@marks);
 
 -- name: locks
 -- Who holds keys, and in which state that job is, if it is still there.
@@ -116,7 +120,7 @@ DELETE FROM progress WHERE jid IN (SELECT jid FROM progress WHERE updated_at <= 
 
 -- name: extend_hold
 -- A reservation lasts longer, never shorter.
-UPDATE job SET hold_deadline = max(hold_deadline, ?) WHERE id = ? AND state = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
+UPDATE job SET hold_deadline = @most(hold_deadline, ?) WHERE id = ? AND state = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
 
 -- name: insert_payload
 -- One part of a payload that is kept apart.
@@ -151,12 +155,12 @@ SELECT priority, id FROM job WHERE queue = ? AND state = @READY ORDER BY priorit
 SELECT column1,
     (SELECT priority FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1 OFFSET ?1),
     (SELECT id FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1 OFFSET ?1)
-FROM (VALUES @rows(1));
+FROM (VALUES @rows(text)) AS v;
 
 -- name: whole_lines
 -- All places of many short queues; only the index is read.
-SELECT job.queue, job.priority, job.id FROM (VALUES @rows(1)) AS v
-CROSS JOIN job INDEXED BY job_ready ON job.queue = v.column1 AND job.state = @READY;
+SELECT job.queue, job.priority, job.id FROM (VALUES @rows(text)) AS v
+@then job @by(job_ready) ON job.queue = v.column1 AND job.state = @READY;
 
 -- name: next_priority
 -- The first job of the next priority in a queue, and since when it has been ready.
@@ -165,7 +169,7 @@ SELECT priority, id, ready_at FROM job WHERE queue = ? AND state = @READY AND pr
 -- name: ready_since
 -- Since when the first ready job of each of some queues has been ready.
 SELECT column1, (SELECT ready_at FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1)
-FROM (VALUES @rows(1));
+FROM (VALUES @rows(text)) AS v;
 
 -- name: first_heads
 -- The heads that come first of all; only the index is read.
@@ -178,7 +182,7 @@ ORDER BY head_priority, head_id LIMIT ?;
 
 -- name: read_queues
 -- What is derived of some queues.
-SELECT name, @counters, listed, paused, head_priority, head_id FROM queue INDEXED BY queue_name WHERE name IN (@marks);
+SELECT name, @counters, listed, paused, head_priority, head_id FROM queue @by(queue_name) WHERE name IN (@marks);
 
 -- name: read_counters
 -- All counters.
@@ -216,19 +220,19 @@ INSERT INTO queue (name, listed, paused) VALUES @rows(3) ON CONFLICT (name) DO U
 
 -- name: drop_queues
 -- Queues that have no job any more.
-DELETE FROM queue INDEXED BY queue_name WHERE name IN (@marks);
+DELETE FROM queue @by(queue_name) WHERE name IN (@marks);
 
 -- name: listed_queues
 -- Queues that stay listed without a job.
-SELECT name, paused FROM queue WHERE listed;
+SELECT name, paused FROM queue WHERE listed <> 0;
 
 -- name: known_queues
 -- Queues that are listed or have a job to hand out.
-SELECT name FROM queue WHERE listed OR head_id IS NOT NULL OR blocked;
+SELECT name FROM queue WHERE listed <> 0 OR head_id IS NOT NULL OR blocked <> 0;
 
 -- name: flagged_queues
 -- Queues that are listed or paused.
-SELECT name FROM queue WHERE listed OR paused;
+SELECT name FROM queue WHERE listed <> 0 OR paused <> 0;
 
 -- name: names_of
 SELECT id, queue, type FROM job WHERE id IN (@marks);
@@ -242,7 +246,7 @@ FROM queue;
 -- The first place of each queue that is paused and has ready jobs: it has no head.
 SELECT (SELECT priority FROM job WHERE job.queue = queue.name AND state = @READY ORDER BY priority, id LIMIT 1),
     (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY ORDER BY priority, id LIMIT 1), name
-FROM queue WHERE paused AND ready > 0;
+FROM queue WHERE paused <> 0 AND ready > 0;
 
 -- name: lines_behind
 -- In each queue the next place behind one (priority, id). SQLite searches an index by a pair of values only if the second is no key.
@@ -251,7 +255,7 @@ SELECT job.priority, job.id, v.name FROM (
         (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority = ?1 AND id > ?2 ORDER BY id LIMIT 1),
         (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority > ?1 ORDER BY priority, id LIMIT 1)
     ) AS next FROM queue WHERE ready > 0
-) AS v CROSS JOIN job ON job.id = v.next;
+) AS v @then job ON job.id = v.next;
 
 -- name: lines_before
 -- The same, before it.
@@ -261,7 +265,7 @@ SELECT job.priority, job.id, v.name FROM (
         (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority < ?1
             ORDER BY priority DESC, id DESC LIMIT 1)
     ) AS next FROM queue WHERE ready > 0
-) AS v CROSS JOIN job ON job.id = v.next;
+) AS v @then job ON job.id = v.next;
 
 -- name: ready_behind
 -- The next places of one queue's line behind one (priority, id); only the index is read.
@@ -277,27 +281,27 @@ ORDER BY priority DESC, id DESC LIMIT ?3;
 
 -- name: in_flight_behind
 -- Jobs in flight by when they were taken, behind one place; their index has not this order, so only so many (?4) are looked at.
-SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT LIMIT ?4)
+SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job @by(job_hold) WHERE state = @IN_FLIGHT LIMIT ?4)
 WHERE (at, id) > (?1, ?2) ORDER BY at, id LIMIT ?3;
 
 -- name: in_flight_before
 -- The same, before it, nearest first.
-SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT LIMIT ?4)
+SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job @by(job_hold) WHERE state = @IN_FLIGHT LIMIT ?4)
 WHERE (at, id) < (?1, ?2) ORDER BY at DESC, id DESC LIMIT ?3;
 
 -- name: scheduled_behind
 -- Waiting jobs by their time, behind one place; those whose time is far stand in an index without this order, so only the first (?4) of
 -- them are looked at.
-SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id > ?2
-UNION ALL SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at > ?1
+SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id > ?2
+UNION ALL SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at > ?1
 UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?4)
     WHERE (ready_at, id) > (?1, ?2)
 ORDER BY ready_at, id LIMIT ?3;
 
 -- name: scheduled_before
 -- The same, before it, nearest first; of those whose time is far the last are looked at.
-SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id < ?2
-UNION ALL SELECT ready_at, id FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL AND ready_at < ?1
+SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id < ?2
+UNION ALL SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at < ?1
 UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at DESC LIMIT ?4)
     WHERE (ready_at, id) < (?1, ?2)
 ORDER BY ready_at DESC, id DESC LIMIT ?3;
@@ -332,24 +336,27 @@ WHERE id IN (@marks) AND state = @READY;
 
 -- name: slots
 -- The slots in use of a queue that were taken after an instant, in order.
-SELECT slot.taken_at, slot.worker FROM slot CROSS JOIN job ON job.id = slot.job_id
-WHERE slot.queue = ? AND slot.taken_at > ? AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS slot.token
+SELECT slot.taken_at, slot.worker FROM slot @then job ON job.id = slot.job_id
+WHERE slot.queue = ? AND slot.taken_at > ? AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token
 ORDER BY slot.taken_at;
 
 -- name: occupy
 -- Who has the slots of jobs that were taken.
-INSERT OR REPLACE INTO slot (queue, taken_at, job_id, token, worker)
-SELECT job.queue, job.dequeued_at, job.id, job.hold_token, v.column2 FROM (VALUES @rows(2)) AS v CROSS JOIN job ON job.id = v.column1;
+INSERT INTO slot (queue, taken_at, job_id, token, worker)
+SELECT job.queue, job.dequeued_at, job.id, job.hold_token, v.column2 FROM (VALUES @rows(bigint, text)) AS v
+@then job ON job.id = v.column1 WHERE true
+ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, worker = excluded.worker;
 
 -- name: occupy_all
 -- A queue gets a limit: all that it has in flight takes a slot.
-INSERT OR REPLACE INTO slot (queue, taken_at, job_id, token, worker)
-SELECT queue, coalesce(dequeued_at, 0), id, hold_token, '' FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND queue = ?;
+INSERT INTO slot (queue, taken_at, job_id, token, worker)
+SELECT queue, coalesce(dequeued_at, 0), id, hold_token, '' FROM job @by(job_hold) WHERE state = @IN_FLIGHT AND queue = ?
+ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, worker = excluded.worker;
 
 -- name: drop_left_slots
 -- The slots of a queue that are in use no more, or were taken up to an instant.
 DELETE FROM slot WHERE queue = ? AND (taken_at <= ? OR NOT EXISTS (SELECT 1 FROM job
-    WHERE job.id = slot.job_id AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS slot.token));
+    WHERE job.id = slot.job_id AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token));
 
 -- name: free_slots
 -- The slots of a worker that is gone.
@@ -370,12 +377,12 @@ SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 -- name: finish
 -- Jobs in flight that are nothing but their row, and have none of these bits of ties; a key that does not come back is another one.
 DELETE FROM job WHERE hooks & ? = 0 AND id IN (@marks) AND state = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
-    AND (retention IS NULL OR instr(retention, 'completed') = 0)
+    AND @not_kept
 RETURNING id, queue, batch;
 
 -- name: held_under
 -- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.
-SELECT v.column1, v.column2 FROM (VALUES @rows(2)) AS v JOIN job ON job.id = v.column1
+SELECT v.column1, v.column2 FROM (VALUES @rows(bigint, bigint)) AS v JOIN job ON job.id = v.column1
 WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
 
 -- name: load
@@ -386,24 +393,31 @@ SELECT @job, payload_bytes, payload_crc FROM job WHERE id IN (@marks) ORDER BY i
 -- The same with the payloads that stand in the row.
 SELECT @job, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) ORDER BY id;
 
+-- name: load_undecoded
+-- Jobs of which a queue or a type is no UTF-8.
+SELECT @undecoded_job, payload_bytes, payload_crc FROM job WHERE id IN (@marks) ORDER BY id;
+
+-- name: load_payload_undecoded
+SELECT @undecoded_job, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) ORDER BY id;
+
 -- name: complete
 -- Only what is in flight can be completed; kept until the instant beside its key.
 UPDATE job SET state = @COMPLETED, completed_at = ?, purge_at = v.column2, hold_kind = NULL, hold_token = NULL,
     hold_owner = NULL, hold_deadline = NULL, interruptions = 0
-FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT RETURNING job.id, job.queue;
+FROM (VALUES @rows(bigint, bigint)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT RETURNING job.id, job.queue;
 
 -- name: keep_results
 -- What came of jobs that are kept. What a door must give back unchanged of its own jobs, which have its ids, is left alone.
-UPDATE job SET meta = v.column2 FROM (VALUES @rows(2)) AS v
+UPDATE job SET meta = v.column2 FROM (VALUES @rows(bigint, bytea)) AS v
 WHERE job.id = v.column1 AND job.state = @COMPLETED AND job.jid IS NULL;
 
 -- name: apply
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
-    records = min(job.records, 1000000000) + 1, record_bytes = min(job.record_bytes, 1000000000000) + v.column11, near_at = v.column12,
+    records = @least(job.records, 1000000000) + 1, record_bytes = @least(job.record_bytes, 1000000000000) + v.column11, near_at = v.column12,
     hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL
-FROM (VALUES @rows(12)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
+FROM (VALUES @rows(bigint, bigint, bigint, bigint, bigint, bigint, bigint, float8, float8, bigint, bigint, bigint)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
@@ -430,7 +444,7 @@ UPDATE job SET records = records - ?, record_bytes = record_bytes - ? WHERE id =
 -- name: count_attempts
 -- Add to the counts of records that were dropped.
 INSERT INTO attempt_count (job_id, outcome, error_type, attempts) VALUES @rows(4)
-ON CONFLICT (job_id, outcome, error_type) DO UPDATE SET attempts = attempts + excluded.attempts;
+ON CONFLICT (job_id, outcome, error_type) DO UPDATE SET attempts = attempt_count.attempts + excluded.attempts;
 
 -- name: counted_attempts
 -- What was dropped of a job, the most frequent first.
@@ -454,23 +468,23 @@ UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready
     hold_token = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_token END,
     hold_owner = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_owner END,
     hold_deadline = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_deadline END
-FROM (VALUES @rows(15)) AS v WHERE job.id = v.column1 AND job.queue = v.column14 AND job.state = v.column15
+FROM (VALUES @rows(bigint, text, bigint, bigint, bigint, bigint, bigint, bytea, bytea, bigint, bigint, float8, bigint, text, bigint)) AS v WHERE job.id = v.column1 AND job.queue = v.column14 AND job.state = v.column15
 RETURNING job.id;
 
 -- name: release
 -- Back to the old place in line; attempts do not move. A job that somebody has given a later time meanwhile is left alone.
 UPDATE job SET state = @READY, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL,
-    interruptions = min(interruptions, 1000000000) + ?
+    interruptions = @least(interruptions, 1000000000) + ?
 WHERE id IN (@marks) AND state = @IN_FLIGHT AND ready_at <= ? RETURNING id, queue;
 
 -- name: held_by
 -- In the index alone: nothing of the rows is read.
-SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND hold_owner = ? AND hold_kind IS NOT 20 LIMIT ?;
+SELECT id FROM job @by(job_hold) WHERE state = @IN_FLIGHT AND hold_owner = ? AND hold_kind IS DISTINCT FROM 20 LIMIT ?;
 
 -- name: held_by_nobody
 -- In flight under a session that has no row: it ended before this program knew sessions, or its row was lost.
-SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT
-    AND (hold_kind IS NOT 20 OR hold_deadline IS NULL)
+SELECT id FROM job @by(job_hold) WHERE state = @IN_FLIGHT
+    AND (hold_kind IS DISTINCT FROM 20 OR hold_deadline IS NULL)
     AND (hold_owner IS NULL OR hold_owner NOT IN (SELECT id FROM session)) LIMIT ?;
 
 -- name: select_due
@@ -541,21 +555,21 @@ UPDATE job SET state = ?, purge_at = ?, failed_at = ?, records = records + 1, ho
 WHERE id = ? AND state NOT IN (@STATES) RETURNING queue, attempts;
 
 -- name: all_texts
-SELECT id, CAST(queue AS BLOB), CAST(type AS BLOB) FROM job;
+SELECT id, @bytes(queue), @bytes(type) FROM job;
 
 -- name: rename
 -- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that nothing but `bury` takes it.
 UPDATE job SET queue = ?, type = ?, state = 35 WHERE id = ?;
 
 -- name: queue_texts
-SELECT CAST(name AS BLOB) FROM queue NOT INDEXED;
+SELECT @bytes(name) FROM queue @unindexed;
 
 -- name: drop_queue_text
-DELETE FROM queue WHERE CAST(name AS BLOB) = ?;
+DELETE FROM queue WHERE @bytes(name) = ?;
 
 -- name: leave_over
 -- Deleted jobs whose records or payloads are too much for one transaction.
-INSERT OR IGNORE INTO leftover (job_id) VALUES @rows(1);
+INSERT INTO leftover (job_id) VALUES @rows(1) ON CONFLICT DO NOTHING;
 
 -- name: leftovers
 -- Deleted jobs of which something is still to be removed.
@@ -587,20 +601,20 @@ SELECT id, coalesce(payload_bytes, length(payload), 0) FROM job WHERE id IN (@ma
 
 -- name: errors
 -- A job's records by attempt, from one on. Texts are read as bytes: a flipped bit in one must not keep the others from being shown.
-SELECT attempt, CAST(outcome AS BLOB), CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at,
+SELECT attempt, @bytes(outcome), @bytes(message), @bytes(error_type), @bytes(backtrace), dequeued_at,
     failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 
 -- name: errors_backwards
 -- The same from the last one back.
-SELECT attempt, CAST(outcome AS BLOB), CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at,
+SELECT attempt, @bytes(outcome), @bytes(message), @bytes(error_type), @bytes(backtrace), dequeued_at,
     failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
 -- name: last_errors
 -- The latest record of each of these jobs, its message cut. An interruption bears the number of the attempt that it ended,
 -- which the job does not count.
-SELECT job.id, a.attempt, CAST(a.outcome AS BLOB), CAST(substr(a.message, 1, 1000) AS BLOB), CAST(a.error_type AS BLOB), NULL,
+SELECT job.id, a.attempt, @bytes(a.outcome), @bytes(substr(a.message, 1, 1000)), @bytes(a.error_type), NULL,
     a.dequeued_at, a.failed_at, NULL
 FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
@@ -609,32 +623,16 @@ WHERE job.id IN (@marks);
 -- name: due_until
 -- Of so many jobs that wait for their time, the next ones to come due: how many they are, and when the last of them is due.
 SELECT count(*), max(ready_at) FROM (
-    SELECT ready_at FROM (SELECT ready_at FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
-    UNION ALL SELECT ready_at FROM (SELECT ready_at FROM job INDEXED BY job_far WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
+    SELECT ready_at FROM (SELECT ready_at FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
+    UNION ALL SELECT ready_at FROM (SELECT ready_at FROM job @by(job_far) WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
 );
 
 -- name: due_counts
 -- The same jobs by their state and by the step of so many milliseconds, counted from an instant, in which they come due.
-SELECT max(0, (ready_at - ?2) / ?3), state, count(*) FROM (
-    SELECT ready_at, state FROM (SELECT ready_at, state FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
-    UNION ALL SELECT ready_at, state FROM (SELECT ready_at, state FROM job INDEXED BY job_far WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
+SELECT @most(0, (ready_at - ?2) / ?3), state, count(*) FROM (
+    SELECT ready_at, state FROM (SELECT ready_at, state FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
+    UNION ALL SELECT ready_at, state FROM (SELECT ready_at, state FROM job @by(job_far) WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
 ) GROUP BY 1, 2 ORDER BY 1, 2;
-
--- name: failing
--- Of so many jobs that are dead and so many that will be tried again: what they last failed with, the most frequent first.
-WITH failing (id) AS (
-    SELECT id FROM (SELECT id, state FROM job INDEXED BY job_purge WHERE state > 40 ORDER BY purge_at LIMIT ?1) WHERE state = @DEAD
-    UNION SELECT id FROM (SELECT id, state FROM job INDEXED BY job_purge WHERE state > 40 ORDER BY purge_at DESC LIMIT ?1) WHERE state = @DEAD
-    UNION SELECT id FROM (SELECT id, state FROM job INDEXED BY job_due WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
-        WHERE state = @RETRYING
-    UNION SELECT id FROM (SELECT id, state FROM job INDEXED BY job_far WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
-        WHERE state = @RETRYING
-)
-SELECT CAST(job.type AS BLOB), CAST(a.error_type AS BLOB), sum(job.state = @DEAD), sum(job.state = @RETRYING), max(a.failed_at),
-    CAST(substr(a.message, 1, 1000) AS BLOB)
-FROM failing CROSS JOIN job ON job.id = failing.id CROSS JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
-    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
-GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
 
 -- name: failed_jobs
 -- Jobs with a recorded failure, the latest first.
@@ -656,7 +654,7 @@ SELECT queue, state, sum(jobs) FROM (
 -- name: count_ended
 -- Attempts that have ended on a day.
 INSERT INTO day (day, processed, failed) VALUES (?, ?, ?)
-ON CONFLICT (day) DO UPDATE SET processed = processed + excluded.processed, failed = failed + excluded.failed;
+ON CONFLICT (day) DO UPDATE SET processed = day.processed + excluded.processed, failed = day.failed + excluded.failed;
 
 -- name: ended
 -- All of these counts.
@@ -673,7 +671,7 @@ SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
 
 -- name: all_crons
 -- Entries of all groups behind one of them, in order, without their jobs: together those may have gigabytes.
-SELECT group_name, name, @cron, x'', @group_paused, @group_timezone FROM cron
+SELECT group_name, name, @cron, @no_bytes, @group_paused, @group_timezone FROM cron
 WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
 
 -- name: group_crons
@@ -796,18 +794,11 @@ WITH RECURSIVE ready (queue) AS (
     SELECT queue,
         (SELECT priority FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1),
         (SELECT id FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1)
-    FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM queue WHERE paused)
+    FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM queue WHERE paused <> 0)
 ), stored (queue, priority, id) AS (SELECT name, head_priority, head_id FROM queue WHERE head_id IS NOT NULL)
 SELECT queue FROM (SELECT * FROM head EXCEPT SELECT * FROM stored)
 UNION
 SELECT queue FROM (SELECT * FROM stored EXCEPT SELECT * FROM head);
-
--- name: records_amiss
--- Jobs that do not know how many records they have.
-SELECT id FROM job WHERE (records, record_bytes) IS NOT (
-    SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
-    FROM attempt WHERE job_id = job.id
-);
 
 -- name: recount_records
 -- For the doctor: make the numbers of records and of their bytes anew.
@@ -829,15 +820,9 @@ SELECT job_id FROM attempt_count WHERE job_id NOT IN (SELECT id FROM job) AND jo
 
 -- name: leave_orphans
 -- Only what belongs to no job: others may have written since these were found.
-INSERT OR IGNORE INTO leftover (job_id) SELECT column1 FROM (VALUES @rows(1))
-WHERE column1 NOT IN (SELECT id FROM job) AND column1 NOT IN (SELECT job_id FROM staged);
-
--- name: damaged
--- Jobs of which something cannot be read and that have not been set aside.
-SELECT id FROM job WHERE (
-    state NOT IN (@STATES) OR NOT json_valid(CAST(coalesce(policy, '1') AS TEXT)) OR (payload IS NULL AND payload_bytes IS NULL)
-    OR payload_bytes <> coalesce((SELECT sum(length(data)) FROM payload WHERE job_id = job.id), 0)
-) AND id NOT IN (SELECT job_id FROM attempt WHERE outcome = 'corrupt');
+INSERT INTO leftover (job_id) SELECT column1 FROM (VALUES @rows(bigint)) AS v
+WHERE column1 NOT IN (SELECT id FROM job) AND column1 NOT IN (SELECT job_id FROM staged)
+ON CONFLICT DO NOTHING;
 
 -- name: limit_keys
 -- The limits of keys.
@@ -867,12 +852,12 @@ INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
 
 -- name: limited_jobs
 -- Those of some jobs that have a key, with their places.
-SELECT limited.job_id, limited.name, limited.standing, job.queue, job.priority FROM limited CROSS JOIN job ON job.id = limited.job_id
+SELECT limited.job_id, limited.name, limited.standing, job.queue, job.priority FROM limited @then job ON job.id = limited.job_id
 WHERE limited.job_id IN (@marks);
 
 -- name: limited_running
 -- How many jobs of keys run: what stands so and is in flight. A row that was left standing so counts for nothing.
-SELECT limited.name, count(*) FROM limited CROSS JOIN job ON job.id = limited.job_id
+SELECT limited.name, count(*) FROM limited @then job ON job.id = limited.job_id
 WHERE limited.name IN (@marks) AND limited.standing = 2 AND job.state = @IN_FLIGHT GROUP BY limited.name;
 
 -- name: blocked_queues
@@ -903,7 +888,7 @@ WHERE id IN (@marks) AND state = ? RETURNING id, queue, priority;
 
 -- name: stand_blocked
 -- The places of jobs that are blocked.
-UPDATE limited SET standing = ?, queue = v.column2, priority = v.column3 FROM (VALUES @rows(3)) AS v WHERE limited.job_id = v.column1;
+UPDATE limited SET standing = ?, queue = v.column2, priority = v.column3 FROM (VALUES @rows(bigint, text, bigint)) AS v WHERE limited.job_id = v.column1;
 
 -- name: unblock
 -- Blocked jobs go into their lines.
@@ -931,7 +916,7 @@ SELECT id FROM job WHERE state = @BLOCKED AND NOT EXISTS (SELECT 1 FROM limited
 
 -- name: limited_amiss
 -- For the doctor: jobs that stand otherwise with their keys than their rows say.
-SELECT limited.job_id FROM limited CROSS JOIN job ON job.id = limited.job_id
+SELECT limited.job_id FROM limited @then job ON job.id = limited.job_id
 WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIGHT OR standing = 3 AND state <> @READY;
 
 -- name: keys_forgotten
@@ -940,7 +925,7 @@ WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIG
 SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
     AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND (look_at IS NOT NULL OR closed_until = 9223372036854775807))
     AND NOT EXISTS (SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
-    AND NOT EXISTS (SELECT 1 FROM limited AS r CROSS JOIN job ON job.id = r.job_id
+    AND NOT EXISTS (SELECT 1 FROM limited AS r @then job ON job.id = r.job_id
         WHERE r.name = l.name AND r.standing = 2 AND job.state = @IN_FLIGHT)
 UNION ALL
 SELECT name FROM limit_key WHERE look_at IS NULL AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name);
@@ -1056,7 +1041,7 @@ SELECT @delivery FROM delivery WHERE message = ? AND subscription = ?;
 -- Deliveries as they are now.
 UPDATE delivery SET job = v.column2, policy = v.column3, status = v.column4, dead_reason = v.column5, trigger = v.column6,
     attempts = v.column7, first_at = v.column8, cause = v.column9, held_ms = v.column10, purge_at = v.column11
-FROM (VALUES @rows(11)) AS v WHERE delivery.id = v.column1;
+FROM (VALUES @rows(bigint, bigint, bigint, bigint, text, text, bigint, bigint, text, bigint, bigint)) AS v WHERE delivery.id = v.column1;
 
 -- name: drop_delivery
 DELETE FROM delivery WHERE id = ?;
@@ -1083,8 +1068,8 @@ SELECT delivery, number, started_at, document FROM delivery_attempt WHERE delive
 
 -- name: last_delivery_attempts
 -- The last attempt of each of some deliveries.
-SELECT a.delivery, a.number, a.started_at, a.document FROM (VALUES @rows(1)) AS v
-CROSS JOIN delivery_attempt AS a ON a.delivery = v.column1
+SELECT a.delivery, a.number, a.started_at, a.document FROM (VALUES @rows(bigint)) AS v
+@then delivery_attempt AS a ON a.delivery = v.column1
     AND a.number = (SELECT max(number) FROM delivery_attempt WHERE delivery = v.column1);
 
 -- name: purge_messages
@@ -1108,7 +1093,7 @@ DELETE FROM delivery_attempt WHERE delivery IN (@marks);
 -- name: count_topics
 -- Counters that have gone up.
 INSERT INTO topic_count (name, label, value) VALUES @rows(3)
-ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value;
+ON CONFLICT (name, label) DO UPDATE SET value = topic_count.value + excluded.value;
 
 -- name: topic_counts
 -- All counters.
@@ -1142,3 +1127,7 @@ DELETE FROM delivery_task WHERE id IN (SELECT id FROM delivery_task WHERE purge_
 -- name: deliveries_of_message
 -- Deliveries of a message, by subscription.
 SELECT @delivery FROM delivery WHERE message = ? AND subscription > ? ORDER BY subscription LIMIT ?;
+
+-- name: empty_queue
+-- When every job is removed.
+DELETE FROM queue;

@@ -55,7 +55,7 @@ WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
 
 TAKEN_COLUMNS: Final = (
     "id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, "
-    f"payload_bytes, CASE WHEN hooks & {Hook.UNIQUE:d} THEN meta END, payload, payload_crc, hooks"
+    f"payload_bytes, CASE WHEN hooks & {Hook.UNIQUE:d} <> 0 THEN meta END, payload, payload_crc, hooks"
 )
 """What a take reads: the fields of `TakenRow`, and behind them the checksum and the job's hooks."""
 

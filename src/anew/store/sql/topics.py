@@ -1,15 +1,15 @@
-"""The rows of topics in one file. See `anew.store.topics.TopicRows`."""
+"""The rows of topics in one store. See `anew.store.topics.TopicRows`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from anew.store.sqlite.sql import in_lists, in_widths, sql
+from anew.store.sql.statements import Run, in_lists, in_widths
 from anew.store.topics import (
     AttemptRow,
     DeliveryRow,
@@ -34,15 +34,15 @@ TABLES = (
 )
 
 
-class SqliteTopics:
+class SqlTopics:
     """Nothing of them is cached.
 
     Args:
-        execute: Runs a statement of the connection that writes.
+        run: Runs a statement of the connection that writes.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     # -- topics and subscriptions
 
@@ -56,11 +56,11 @@ class SqliteTopics:
 
     def write_topic(self, row: TopicRow) -> None:
         """Write a topic, a new one or another."""
-        self._execute(sql("write_topic"), astuple(row))
+        self._run("write_topic", astuple(row))
 
     def drop_topic(self, name: str) -> None:
         """Remove a topic."""
-        self._execute(sql("drop_topic"), (name,))
+        self._run("drop_topic", (name,))
 
     def subscription_at(self, topic: str, endpoint: str) -> SubscriptionRow | None:
         """Read the subscription of an endpoint."""
@@ -77,11 +77,11 @@ class SqliteTopics:
 
     def any_subscription(self) -> bool:
         """Report whether anybody has subscribed to anything."""
-        return bool(self._execute(sql("any_subscription")).fetchall())
+        return bool(self._run("any_subscription").fetchall())
 
     def count_subscribers(self, topic: str, most: int, now: int) -> int:
         """Count them, up to a number."""
-        ((count,),) = self._execute(sql("count_subscribers"), (topic, now, most)).fetchall()
+        ((count,),) = self._run("count_subscribers", (topic, now, most)).fetchall()
         return int(count)
 
     def ending_subscriptions(self, now: int, limit: int) -> list[SubscriptionRow]:
@@ -94,18 +94,18 @@ class SqliteTopics:
 
     def drop_subscription(self, id_: int) -> None:
         """Remove a subscription; its deliveries stay."""
-        self._execute(sql("drop_subscription"), (id_,))
+        self._run("drop_subscription", (id_,))
 
     # -- messages
 
     def publication(self, topic: str, key: str) -> tuple[bytes, bytes] | None:
         """Read what was published with a key: digest, answer."""
-        rows: list[tuple[bytes, bytes]] = self._execute(sql("publication"), (topic, key)).fetchall()
+        rows: list[tuple[bytes, bytes]] = self._run("publication", (topic, key)).fetchall()
         return rows[0] if rows else None
 
     def write_publication(self, topic: str, key: str, digest: bytes, answer: bytes, purge_at: int) -> None:
         """Write it."""
-        self._execute(sql("write_publication"), (topic, key, digest, answer, purge_at))
+        self._run("write_publication", (topic, key, digest, answer, purge_at))
 
     def messages(self, ids: Sequence[int]) -> dict[int, MessageRow]:
         """Read messages; unknown ones are left out."""
@@ -121,22 +121,22 @@ class SqliteTopics:
 
     def expand(self, message: int, expanded: int | None) -> None:
         """Write how far the deliveries of a message are made."""
-        self._execute(sql("expand_message"), (expanded, message))
+        self._run("expand_message", (expanded, message))
 
     # -- policies
 
     def policy_number(self, document: bytes) -> int:
         """Give the number of a policy, which it keeps for life."""
-        rows = self._execute(sql("policy_number"), (document,)).fetchall()
+        rows = self._run("policy_number", (document,)).fetchall()
         if not rows:
-            rows = self._execute(sql("number_policy"), (document,)).fetchall()
+            rows = self._run("number_policy", (document,)).fetchall()
         return int(rows[0][0])
 
     def policies(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Read policies by number."""
         found: dict[int, bytes] = {}
         for part in in_lists(numbers):
-            found.update(self._execute(sql("delivery_policies", len(part)), part).fetchall())
+            found.update(self._run("delivery_policies", part, len(part)).fetchall())
         return found
 
     # -- deliveries
@@ -146,9 +146,7 @@ class SqliteTopics:
         written: set[int] = set()
         for part in in_widths(rows):
             values = tuple(chain.from_iterable(map(astuple, part)))
-            written.update(
-                key for (key,) in self._execute(sql("add_deliveries", len(part)), values).fetchall()
-            )
+            written.update(key for (key,) in self._run("add_deliveries", values, len(part)).fetchall())
         return written
 
     def deliveries(self, ids: Sequence[int]) -> dict[int, DeliveryRow]:
@@ -177,12 +175,12 @@ class SqliteTopics:
         """Write deliveries that are there."""
         for part in in_widths(rows):
             values = chain.from_iterable((row.id, *astuple(row)[3:]) for row in part)
-            self._execute(sql("write_deliveries", len(part)), tuple(values))
+            self._run("write_deliveries", tuple(values), len(part))
 
     def drop_delivery(self, id_: int) -> None:
         """Remove a delivery with its attempts."""
-        self._execute(sql("drop_delivery"), (id_,))
-        self._execute(sql("drop_delivery_attempts"), (id_,))
+        self._run("drop_delivery", (id_,))
+        self._run("drop_delivery_attempts", (id_,))
 
     # -- attempts
 
@@ -194,14 +192,14 @@ class SqliteTopics:
         """Remove attempts (delivery, number) that have not begun after all."""
         for part in in_widths(attempts):
             values = tuple(chain.from_iterable(part))
-            self._execute(sql("drop_begun_attempts", len(part)), values)
+            self._run("drop_begun_attempts", values, len(part))
 
     def begun(self, attempts: Sequence[tuple[int, int]]) -> dict[int, AttemptRow]:
         """Of some attempts (delivery, number), give those that are there, by delivery."""
         found: dict[int, AttemptRow] = {}
         for part in in_widths(attempts):
             values = tuple(chain.from_iterable(part))
-            rows = self._execute(sql("begun_attempts", len(part)), values).fetchall()
+            rows = self._run("begun_attempts", values, len(part)).fetchall()
             found.update((row[0], AttemptRow(*row)) for row in rows)
         return found
 
@@ -219,24 +217,24 @@ class SqliteTopics:
 
     def write_task(self, row: TaskRow) -> None:
         """Write a task, a new one or another."""
-        self._execute(sql("write_delivery_task"), astuple(row))
+        self._run("write_delivery_task", astuple(row))
 
     def count(self, counts: Sequence[tuple[str, str, int]]) -> None:
         """Add to counters."""
         for part in in_widths(counts):
-            self._execute(sql("count_topics", len(part)), tuple(chain.from_iterable(part)))
+            self._run("count_topics", tuple(chain.from_iterable(part)), len(part))
 
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""
-        messages = [key for (key,) in self._execute(sql("purge_messages"), (now, limit)).fetchall()]
+        messages = [key for (key,) in self._run("purge_messages", (now, limit)).fetchall()]
         for part in in_lists(messages):
-            self._execute(sql("leave_deliveries", len(part)), (now, *part))
+            self._run("leave_deliveries", (now, *part), len(part))
         found = len(messages)
         for name in ("purge_publications", "purge_delivery_tasks"):
-            found += len(self._execute(sql(name), (now, limit)).fetchall())
-        gone = [key for (key,) in self._execute(sql("purge_deliveries"), (now, limit)).fetchall()]
+            found += len(self._run(name, (now, limit)).fetchall())
+        gone = [key for (key,) in self._run("purge_deliveries", (now, limit)).fetchall()]
         for part in in_lists(gone):
-            self._execute(sql("purge_attempts", len(part)), part)
+            self._run("purge_attempts", part, len(part))
         return found + len(gone)
 
     # -- rows
@@ -246,12 +244,12 @@ class SqliteTopics:
         return rows[0] if rows else None
 
     def _all(self, kind: type[Row], name: str, *values: Any) -> list[Row]:
-        return [kind(*row) for row in self._execute(sql(name), values).fetchall()]
+        return [kind(*row) for row in self._run(name, values).fetchall()]
 
     def _those(self, kind: type[Row], name: str, ids: Sequence[int]) -> Iterable[Row]:
         for part in in_lists(ids):
-            yield from (kind(*row) for row in self._execute(sql(name, len(part)), part).fetchall())
+            yield from (kind(*row) for row in self._run(name, part, len(part)).fetchall())
 
     def _write(self, name: str, rows: Sequence[Struct]) -> None:
         for part in in_widths(rows):
-            self._execute(sql(name, len(part)), tuple(chain.from_iterable(map(astuple, part))))
+            self._run(name, tuple(chain.from_iterable(map(astuple, part))), len(part))

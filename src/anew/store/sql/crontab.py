@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.store.protocol import CronRow
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sql.statements import Run, in_widths
 
 DUE_BYTES = 8 << 20
 """Bytes of the jobs of due entries, but for the last of them: what is left is due in the next batch."""
@@ -23,17 +23,17 @@ class Crontab:
     """The entries of one store.
 
     Args:
-        execute: Runs a statement on the writer's connection.
+        run: Runs a statement on the writer's connection.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def due_crons(self, now: int, limit: int) -> list[CronRow]:
         """List entries whose next slot has come, the one that waits longest first, until their jobs have `DUE_BYTES`."""
         found: list[CronRow] = []
         size = 0
-        for values in self._execute(sql("due_crons"), (now, limit)):
+        for values in self._run("due_crons", (now, limit)):
             found.append(_row_of(values))
             size += len(found[-1].job)
             if size >= DUE_BYTES:
@@ -42,7 +42,7 @@ class Crontab:
 
     def next_slot(self) -> int | None:
         """Tell the earliest slot that an entry waits for."""
-        rows = self._execute(sql("next_slot")).fetchall()
+        rows = self._run("next_slot").fetchall()
         return rows[0][0] if rows else None
 
     def crons(self, group: str, after: str, limit: int) -> list[CronRow]:
@@ -62,44 +62,44 @@ class Crontab:
         """Write entries, new ones and others."""
         for part in in_widths(rows):
             values = chain.from_iterable((row.group, row.name, *astuple(row.entry), row.job) for row in part)
-            self._execute(sql("write_crons", len(part)), tuple(values))
+            self._run("write_crons", tuple(values), len(part))
 
     def drop_crons(self, keys: Iterable[tuple[str, str]]) -> None:
         """Remove entries."""
         for key in keys:
-            self._execute(sql("drop_cron"), key)
+            self._run("drop_cron", key)
 
     def cron_extent(self, group: str) -> tuple[int, int]:
         """Count a group's entries, and the bytes of their jobs."""
-        ((entries, size),) = self._execute(sql("cron_extent"), (group,)).fetchall()
+        ((entries, size),) = self._run("cron_extent", (group,)).fetchall()
         return entries, size
 
     def cron_groups(self, limit: int) -> list[str]:
         """List the names of groups, by their bytes."""
-        return [name for (name,) in self._execute(sql("cron_groups"), (limit,)).fetchall()]
+        return [name for (name,) in self._run("cron_groups", (limit,)).fetchall()]
 
     def cron_group(self, name: str) -> CronGroup | None:
         """Read one group."""
-        for paused, *times in self._execute(sql("read_cron_group"), (name,)).fetchall():
+        for paused, *times in self._run("read_cron_group", (name,)).fetchall():
             return CronGroup(**dict(zip(_GROUP_FIELDS, (bool(paused), *times), strict=True)))
         return None
 
     def write_cron_group(self, name: str, group: CronGroup) -> None:
         """Write a group, a new one or another."""
-        self._execute(sql("write_cron_group"), (name, *astuple(group)))
+        self._run("write_cron_group", (name, *astuple(group)))
 
     def drop_cron_group(self, name: str) -> None:
         """Remove a group with its entries."""
-        self._execute(sql("drop_group_crons"), (name,))
-        self._execute(sql("drop_cron_group"), (name,))
+        self._run("drop_group_crons", (name,))
+        self._run("drop_cron_group", (name,))
 
     def drop_all_crons(self) -> int:
         """Remove all groups and entries; report how many groups there were."""
-        self._execute(sql("drop_all_crons"))
-        return len(self._execute(sql("drop_all_cron_groups")).fetchall())
+        self._run("drop_all_crons")
+        return len(self._run("drop_all_cron_groups").fetchall())
 
     def _rows(self, name: str, values: tuple[Any, ...]) -> list[CronRow]:
-        return [_row_of(row) for row in self._execute(sql(name), values).fetchall()]
+        return [_row_of(row) for row in self._run(name, values).fetchall()]
 
 
 def _row_of(row: Sequence[Any]) -> CronRow:

@@ -7,15 +7,14 @@ is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from anew.jobs.codec import NewJob
 from anew.store.protocol import Position
-from anew.store.sqlite.rows import INLINE_BYTES
-from anew.store.sqlite.sql import in_lists, sql
+from anew.store.sql.rows import INLINE_BYTES
+from anew.store.sql.statements import Run, in_lists
 
 PART_BYTES = 256 << 10
 """One part is about a millisecond's work."""
@@ -25,21 +24,18 @@ class Payloads:
     """The table of payloads.
 
     Args:
-        execute: Runs a statement on the writer's connection.
-
-    Attributes:
+        run: Runs a statement on the writer's connection.
         session: Whose is what is written ahead.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
-        self.session = 0
+    def __init__(self, run: Run, session: int) -> None:
+        self._run, self._session = run, session
 
     def insert(self, key: int, payload: msgspec.Raw) -> None:
         """Store a payload with its job, in the same transaction."""
         data = memoryview(payload)
         for part, start in enumerate(range(0, len(data), PART_BYTES)):
-            self._execute(sql("insert_payload"), (key, part, data[start : start + PART_BYTES]))
+            self._run("insert_payload", (key, part, data[start : start + PART_BYTES]))
 
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
@@ -62,9 +58,9 @@ class Payloads:
                 if max_bytes <= 0:
                     return index, offset
                 if offset == 0:
-                    self._execute(sql("stage"), (keys[index], self.session))
+                    self._run("stage", (keys[index], self._session))
                 part = payload[offset : offset + PART_BYTES]
-                self._execute(sql("insert_payload"), (keys[index], offset // PART_BYTES, part))
+                self._run("insert_payload", (keys[index], offset // PART_BYTES, part))
                 max_bytes -= len(part)
                 offset += len(part)
                 if offset < len(payload):
@@ -74,34 +70,34 @@ class Payloads:
 
     def adopt(self, first_key: int, last_key: int) -> None:
         """Let what was staged for these keys belong to their jobs."""
-        self._execute(sql("adopt"), (first_key, last_key))
+        self._run("adopt", (first_key, last_key))
 
     def unstage(self, first_key: int, last_key: int) -> None:
         """Remove what was staged for these keys and not adopted."""
-        self._execute(sql("delete_staged"), (first_key, last_key))
+        self._run("delete_staged", (first_key, last_key))
         self.adopt(first_key, last_key)
 
     def unstage_abandoned(self) -> None:
         """Remove what was staged by sessions that are gone."""
-        for (key,) in self._execute(sql("staged_by_nobody")).fetchall():
+        for (key,) in self._run("staged_by_nobody").fetchall():
             self.unstage(key, key)
 
     def read(self, key: int) -> bytes | None:
         """Read what there is of a payload; None if there is nothing."""
-        return read_payload(self._execute, key)
+        return read_payload(self._run, key)
 
     def delete(self, keys: Sequence[int]) -> None:
         """Remove the payloads of some jobs."""
         for part in in_lists(keys):
-            self._execute(sql("delete_payloads", len(part)), part)
+            self._run("delete_payloads", part, len(part))
 
     def delete_all(self) -> None:
         """Remove all payloads but what is staged: those jobs have yet to come, and must come whole."""
-        staging = self._execute(sql("is_staging")).fetchone()[0]
-        self._execute(sql("delete_unstaged" if staging else "delete_all_payloads"))
+        staging = self._run("is_staging").fetchone()[0]
+        self._run("delete_unstaged" if staging else "delete_all_payloads")
 
 
-def read_payload(execute: Callable[..., Any], key: int) -> bytes | None:
+def read_payload(run: Run, key: int) -> bytes | None:
     """Read what there is of a payload that is kept apart, on any connection; None if there is nothing."""
-    parts = execute(sql("payload"), (key,)).fetchall()
+    parts = run("payload", (key,)).fetchall()
     return b"".join([part for (part,) in parts]) if parts else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,9 +11,9 @@ import msgspec
 from anew.jobs.key_limits import Gate, KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Bucket, Throttle
 from anew.store.protocol import LimitedJob
-from anew.store.sqlite.queues import Queues, tally
-from anew.store.sqlite.rows import BLOCKED, IN_FLIGHT, READY
-from anew.store.sqlite.sql import in_lists, in_widths, sql
+from anew.store.sql.queues import Queues, tally
+from anew.store.sql.rows import BLOCKED, IN_FLIGHT, READY
+from anew.store.sql.statements import Run, in_lists, in_widths
 
 TABLES = ("limited", "limit_key")
 
@@ -21,15 +21,15 @@ _bounds = msgspec.json.Decoder(Throttle)
 
 
 class LimitedRows:
-    """The rows of one file. Nothing of them is cached.
+    """The rows of one store. Nothing of them is cached.
 
     Args:
-        execute: Runs a statement of the connection that writes.
+        run: Runs a statement of the connection that writes.
         queues: What is derived by queue.
     """
 
-    def __init__(self, execute: Callable[..., Any], queues: Queues) -> None:
-        self._execute = execute
+    def __init__(self, run: Run, queues: Queues) -> None:
+        self._run = run
         self._queues = queues
 
     # -- keys
@@ -48,20 +48,20 @@ class LimitedRows:
         """Write limits, new ones and others."""
         for part in in_widths(limits):
             values = chain.from_iterable(map(_values, part))
-            self._execute(sql("write_limit_keys", len(part)), tuple(values))
+            self._run("write_limit_keys", tuple(values), len(part))
 
     def drop_limits(self, names: Sequence[str]) -> None:
         """Remove keys."""
         for part in in_lists(names):
-            self._execute(sql("drop_limit_keys", len(part)), part)
+            self._run("drop_limit_keys", part, len(part))
 
     def looks(self, now: int, limit: int) -> list[str]:
         """List keys that are to be looked at by now, the one that waits longest first."""
-        return [name for (name,) in self._execute(sql("limit_looks"), (now, limit)).fetchall()]
+        return [name for (name,) in self._run("limit_looks", (now, limit)).fetchall()]
 
     def next_look(self) -> int | None:
         """Give when the next one is to be looked at, epoch ms."""
-        rows: list[tuple[int]] = self._execute(sql("next_limit_look")).fetchall()
+        rows: list[tuple[int]] = self._run("next_limit_look").fetchall()
         return rows[0][0] if rows else None
 
     # -- their jobs
@@ -69,7 +69,7 @@ class LimitedRows:
     def add(self, jobs: Sequence[LimitedJob]) -> None:
         """Note the keys of new jobs."""
         for part in in_widths(jobs):
-            self._execute(sql("add_limited", len(part)), tuple(chain.from_iterable(part)))
+            self._run("add_limited", tuple(chain.from_iterable(part)), len(part))
 
     def among(self, keys: Sequence[int]) -> list[LimitedJob]:
         """Read those of some jobs that have a key."""
@@ -89,49 +89,47 @@ class LimitedRows:
 
     def blocked_queues(self, name: str) -> list[str]:
         """List the queues in which jobs of a key are blocked."""
-        rows = self._execute(sql("blocked_queues"), (name,)).fetchall()
+        rows = self._run("blocked_queues", (name,)).fetchall()
         return [queue for (queue,) in rows]
 
     def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
         """Give the first places of the jobs of a key in one queue that stand so."""
-        rows: list[Place] = self._execute(
-            sql("first_limited"), (name, int(standing), queue, limit)
-        ).fetchall()
+        rows: list[Place] = self._run("first_limited", (name, int(standing), queue, limit)).fetchall()
         return rows
 
     def any_of(self, name: str) -> bool:
         """Report whether a job of a key is stored."""
-        return bool(self._execute(sql("any_limited"), (name,)).fetchall())
+        return bool(self._run("any_limited", (name,)).fetchall())
 
     def run(self, keys: Sequence[int]) -> None:
         """Note that jobs run, which are in flight."""
         for part in in_lists(keys):
-            self._execute(sql("stand", len(part)), (int(KeyStanding.RUNNING), *part))
+            self._run("stand", (int(KeyStanding.RUNNING), *part), len(part))
 
     def block(self, keys: Sequence[int], *, taken: bool) -> None:
         """Block jobs that are ready, or were taken in this transaction: they stand in no line."""
         before = IN_FLIGHT if taken else READY
         for part in in_lists(keys):
-            rows = self._execute(sql("block", len(part)), (*part, before)).fetchall()
+            rows = self._run("block", (*part, before), len(part)).fetchall()
             counted = tally([queue for _, queue, _ in rows])
             self._queues.move(counted, before, BLOCKED)
             if not taken:
                 self._change(counted)
             if rows:
                 places = chain.from_iterable(rows)
-                self._execute(sql("stand_blocked", len(rows)), (int(KeyStanding.BLOCKED), *places))
+                self._run("stand_blocked", (int(KeyStanding.BLOCKED), *places), len(rows))
 
     def unblock(self, keys: Sequence[int]) -> int:
         """Put those of some jobs that are blocked into their queues' lines; report how many."""
         found = 0
         for part in in_lists(keys):
-            rows = self._execute(sql("unblock", len(part)), part).fetchall()
+            rows = self._run("unblock", part, len(part)).fetchall()
             counted = tally([queue for _, queue in rows])
             self._queues.move(counted, BLOCKED, READY)
             self._change(counted)
             if rows:
                 values = (int(KeyStanding.UNBLOCKED), *(key for key, _ in rows))
-                self._execute(sql("stand", len(rows)), values)
+                self._run("stand", values, len(rows))
             found += len(rows)
         return found
 
@@ -147,9 +145,9 @@ class LimitedRows:
 
     def mend(self) -> list[str]:
         """Put jobs into line that are blocked and not known to be, and forget jobs that are gone."""
-        names = [name for (name,) in self._execute(sql("remove_limited_of_nobody")).fetchall()]
-        amiss = [key for (key,) in self._execute(sql("blocked_amiss")).fetchall()]
-        amiss += [key for (key,) in self._execute(sql("limited_amiss")).fetchall()]
+        names = [name for (name,) in self._run("remove_limited_of_nobody").fetchall()]
+        amiss = [key for (key,) in self._run("blocked_amiss").fetchall()]
+        amiss += [key for (key,) in self._run("limited_amiss").fetchall()]
         self.unblock(amiss)
         return list(dict.fromkeys([*names, *self.leave(amiss)]))
 
@@ -162,7 +160,7 @@ class LimitedRows:
         return list(dict.fromkeys(key for (key,) in found))
 
     def _rows(self, name: str, part: Sequence[Any]) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._execute(sql(name, len(part)), part).fetchall()
+        rows: list[tuple[Any, ...]] = self._run(name, part, len(part)).fetchall()
         return rows
 
 

@@ -1,0 +1,99 @@
+"""What a store needs of its engine: one connection that writes, in transactions, and word of the other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from anew.errors import AnewError, StoreBusy
+from anew.store.protocol import Device, Identity
+from anew.store.sql.reader import ReadLink
+from anew.store.sql.statements import Run
+
+
+class Link(Protocol):
+    """A process's way to one store. What has no text here is said in `anew.store.protocol.Store`.
+
+    Attributes:
+        identity: What the store keeps about itself.
+        session: This process's number; 0 where nobody else can have the store open.
+        run: Runs a named statement on the connection that writes; its rows must be fetched before the next one runs.
+        run_apart: The same with a cursor of its own.
+        run_write: The same for statements that give nothing.
+        execute: Runs a text that every engine knows.
+    """
+
+    identity: Identity
+    session: int
+    run: Run
+    run_apart: Run
+    run_write: Run
+    execute: Callable[..., Any]
+
+    @property
+    def device(self) -> Device | None: ...
+
+    # -- transactions
+
+    def begin(self, *, synced: bool) -> bool: ...
+
+    def commit(self, *, made_ready: bool) -> None:
+        """Make the transaction last; `made_ready`: whoever waits for ready jobs in other processes is told."""
+
+    def sync(self) -> None: ...
+
+    def rollback(self, forget: Callable[[], None]) -> None:
+        """Undo the transaction, if one is open; then `forget` is called, before anybody else may write."""
+
+    def is_open(self) -> bool: ...
+
+    def busy(self) -> StoreBusy: ...
+
+    def when_free(self, call: Callable[[], None]) -> None: ...
+
+    def wait_until_free(self, timeout_s: float) -> bool: ...
+
+    def let_go(self) -> None: ...
+
+    def has_changed(self) -> bool: ...
+
+    def explain(self, error: Exception) -> AnewError | None: ...
+
+    # -- reading
+
+    def reading(self) -> ReadLink:
+        """Read on the connection that writes, in the open transaction; its `close` leaves it open."""
+
+    def open_reading(self) -> ReadLink | None:
+        """Open a connection that reads; None where the one that writes is the only one."""
+
+    # -- other processes
+
+    def is_alive(self, session: int) -> bool:
+        """Report whether the process of a session still runs."""
+
+    def note_begun(self, slot: int, key: int) -> None: ...
+
+    def begun(self, session: int) -> frozenset[int] | None: ...
+
+    def forget(self, session: int) -> None:
+        """Remove what a dead session has left outside of the rows."""
+
+    def listen(self) -> int | None: ...
+
+    def poke_self(self) -> None: ...
+
+    def hear(self) -> None: ...
+
+    # -- the end
+
+    def abandon(self, reason: str) -> None: ...
+
+    def enter_to_close(self) -> None:
+        """Wait, for a while, for the turn in which this process says goodbye."""
+
+    def close(self, say_goodbye: Callable[[], None]) -> None:
+        """Let go of everything; before that, unless the store was abandoned, `say_goodbye` removes the session."""
+
+    def close_in_child(self) -> None:
+        """In a forked child: let go of what would keep the parent's session alive, and refuse everything from now on."""

@@ -1,0 +1,581 @@
+"""The store in SQL: each verb a handful of set-shaped statements, on whichever engine's link."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from anew.errors import ForkedStore, StoreBusy, StoreFailed
+from anew.jobs.change import Change
+from anew.jobs.codec import NewJob
+from anew.jobs.hooks import Hook
+from anew.jobs.job import Job
+from anew.jobs.limits import Throttle
+from anew.jobs.state import State
+from anew.store.protocol import Device, Named, Position, Reader, Recount, Rewrite, Session
+from anew.store.sql.arrivals import Arrivals
+from anew.store.sql.breakers import Breakers
+from anew.store.sql.crontab import Crontab
+from anew.store.sql.hooks import TABLES as HOOK_TABLES
+from anew.store.sql.hooks import SqlHooks
+from anew.store.sql.limited import TABLES as LIMIT_TABLES
+from anew.store.sql.limited import LimitedRows
+from anew.store.sql.link import Link
+from anew.store.sql.payloads import Payloads
+from anew.store.sql.queues import Queues, tally
+from anew.store.sql.reader import RECOUNTED, SqlReader, recounted
+from anew.store.sql.records import Records
+from anew.store.sql.rows import (
+    BLOCKED,
+    CODE,
+    COMPLETED,
+    DEAD,
+    IN_FLIGHT,
+    INLINE_BYTES,
+    READY,
+    STATE,
+    STATE_AT,
+    WIDTH_OF_JOB,
+    change_values,
+    checksum,
+    damage,
+    job_of,
+    rewrite_values,
+)
+from anew.store.sql.statements import in_lists, in_widths
+from anew.store.sql.takes import Takes
+from anew.store.sql.topics import SqlTopics
+
+DRAWN = 4
+"""Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
+
+_open: weakref.WeakSet[SqlStore] = weakref.WeakSet()
+
+
+def open_stores() -> list[SqlStore]:
+    """List the stores that this process has open."""
+    return list(_open)
+
+
+class SqlStore:
+    """One store, as its engine's link reaches it.
+
+    Args:
+        link: Opened, with the present schema. It closes with the store.
+        keep_first: Records of a job's first failures that are kept in full.
+        keep_last: Records of its last failures that are, one at least; both 0 keeps all.
+    """
+
+    def __init__(self, link: Link, *, keep_first: int = 10, keep_last: int = 90) -> None:
+        self._link, self._run = link, link.run
+        self.identity, self.session = link.identity, link.session
+        self._uncovered = False
+        self._unreadable: dict[int, str] = {}
+        self._suspects_texts = False
+        # The last record says why a job is dead.
+        keep = (keep_first, max(keep_last, 1) if keep_first or keep_last else 0)
+        self._have_rows()
+        self._have_jobs(*keep)
+        self._queues.slots.believe(self._read_numbers())
+        self.is_open, self.sync, self.explain = link.is_open, link.sync, link.explain
+        self.busy, self.when_free, self.let_go = link.busy, link.when_free, link.let_go
+        self.wait_until_free, self.has_changed = link.wait_until_free, link.has_changed
+        self.note_begun, self.begun = link.note_begun, link.begun
+        self.listen, self.poke_self, self.hear = link.listen, link.poke_self, link.hear
+        self.abandon = link.abandon
+        _open.add(self)
+
+    def _have_rows(self) -> None:
+        """Put together what knows rows that are no jobs."""
+        run = self._run
+        self._reads = SqlReader(self._link.reading())
+        self.find, self.count = self._reads.find, self._reads.count
+        crontab = Crontab(run)
+        self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
+        self.all_crons, self.cron, self.write_crons = crontab.all_crons, crontab.cron, crontab.write_crons
+        self.drop_crons, self.cron_extent = crontab.drop_crons, crontab.cron_extent
+        self.cron_groups, self.cron_group = crontab.cron_groups, crontab.cron_group
+        self.write_cron_group, self.drop_cron_group = crontab.write_cron_group, crontab.drop_cron_group
+        self.drop_all_crons = crontab.drop_all_crons
+        breakers = Breakers(run)
+        self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
+        self._hooks, self._topics = SqlHooks(run), SqlTopics(run)
+
+    def _have_jobs(self, keep_first: int, keep_last: int) -> None:
+        """Put together what knows jobs, and what is derived of them by queue."""
+        run = self._run
+        self._queues = Queues(self._link.run_apart, self._link.run_write)
+        self.takeable, self.any_ready = self._queues.takeable, self._queues.any_ready
+        self.ready_among, self.fresh_ready = self._queues.ready_among, self._queues.touched_ready
+        self.pause, self.unlist = self._queues.pause, self._queues.unlist
+        self.list_queues = self._queues.list_names
+        self._payloads = Payloads(run, self.session)
+        self.unstage, self.unstage_abandoned = self._payloads.unstage, self._payloads.unstage_abandoned
+        self._key_limits = LimitedRows(run, self._queues)
+        takes = Takes(run, self._queues, self._payloads)
+        self.take, self.take_each, self.reserve = takes.take, takes.take_each, takes.reserve
+        self.limit, self.occupy = takes.limit, takes.occupy
+        self.pass_time, self.next_slot_end = self._queues.slots.pass_time, self._queues.slots.next_end
+        self.return_slots, self.free_slots = self._queues.slots.untook, takes.free_slots
+        self.limits: Mapping[str, Throttle] = self._queues.slots.limits
+        self._records = Records(run, self._payloads, keep_first, keep_last)
+        self.errors, self.last_errors = self._records.errors, self._records.last_errors
+        self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
+        self.count_outcomes = self._records.count_outcomes
+        self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
+        self._arrivals = Arrivals(run, self._queues, self._payloads, self._records, takes.occupy)
+        self.insert, self.insert_plain = self._arrivals.insert, self._arrivals.insert_plain
+        self.insert_moved = self._arrivals.insert_moved
+
+    @property
+    def staging(self) -> SqlStore:
+        """How long payloads are written ahead."""
+        return self
+
+    @property
+    def hooks(self) -> SqlHooks:
+        """What jobs are tied to."""
+        return self._hooks
+
+    @property
+    def key_limits(self) -> LimitedRows:
+        """Keys that bound jobs."""
+        return self._key_limits
+
+    @property
+    def topics(self) -> SqlTopics:
+        """Topics, and what is published on them."""
+        return self._topics
+
+    @property
+    def device(self) -> Device | None:
+        """The disk it lives on, if that can be asked."""
+        return self._link.device
+
+    # -- transactions
+
+    def begin(self, *, synced: bool) -> bool:
+        """Start a transaction; tell whether another process has written since the last one."""
+        try:
+            changed = self._link.begin(synced=synced)
+            if changed:
+                self._forget()
+        except (StoreBusy, StoreFailed, ForkedStore):  # nothing has begun
+            raise
+        except BaseException:
+            self.rollback()
+            raise
+        return changed
+
+    def commit(self) -> bool:
+        """Make the transaction last; tell whether some queue has more ready jobs now.
+
+        What may go wrong after it lasts is a failure of the disk, or nobody's concern.
+        """
+        made_ready = self._queues.settle()
+        if self._uncovered and self._written_key != self.identity.last_key:
+            self._write_last_key()
+        if self._written_failure != self.identity.last_failure:
+            self._write_last_failure()
+        self._link.commit(made_ready=made_ready)
+        self._uncovered = False
+        return made_ready
+
+    def rollback(self) -> None:
+        """Undo the transaction; what is cached of the rows is read again."""
+        self._link.rollback(self._forget)
+
+    def _forget(self) -> None:
+        """Drop what is cached of the rows: another transaction may have changed them."""
+        self._queues.forget()
+        self._queues.slots.believe(self._read_numbers())
+
+    def _read_numbers(self) -> str | None:
+        """Believe the rows about the numbers given out so far; give what is stored of limits."""
+        ((newest, last_key, last_failure, limits),) = self._run("read_numbers").fetchall()
+        self._written_key, self._written_failure = int(last_key), int(last_failure)
+        self._uncovered = False
+        self._arrivals.newest = newest or 0
+        self.identity.last_key = max(self._written_key, self._arrivals.newest)
+        self.identity.last_failure = self._written_failure
+        return None if limits is None else str(limits)
+
+    # -- numbers given out, and what is written ahead of its job
+
+    def remember(self) -> None:
+        """Write the largest numbers given out, as they are now."""
+        self._write_last_key()
+        self._write_last_failure()
+
+    def _write_last_key(self) -> None:
+        self._written_key = self.identity.last_key
+        self._run("write_meta", ("last_key", self._written_key))
+
+    def _write_last_failure(self) -> None:
+        self._written_failure = self.identity.last_failure
+        self._run("write_meta", ("last_failure", self._written_failure))
+
+    def _note_removed(self, keys: Sequence[int]) -> None:
+        """Note that rows are removed: with the newest, no row says any more which key was given out last."""
+        self._uncovered = self._uncovered or max(keys, default=0) >= self._arrivals.newest
+
+    def stage(
+        self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
+    ) -> Position | None:
+        """Write the next part of long payloads ahead of their jobs; give where to go on, or None."""
+        self._uncovered = True
+        return self._payloads.stage(keys, jobs, at, max_bytes)
+
+    # -- the ends of attempts
+
+    def named(self, jids: Sequence[str]) -> list[Named]:
+        """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
+        parts = in_lists(jids)
+        return [Named(*row) for part in parts for row in self._run("named", part, len(part))]
+
+    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Of (key, token) pairs, give those whose job is in flight under that token."""
+        held: set[tuple[int, int]] = set()
+        for part in in_widths(holds):
+            held.update(self._run("held_under", tuple(chain.from_iterable(part)), len(part)))
+        return held
+
+    def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
+        """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
+        done: list[int] = []
+        self._note_removed(keys)
+        others = int(~(Hook.ONCE if members is None else Hook.ONCE | Hook.MEMBER))
+        for part in in_lists(keys):
+            rows = self._run("finish", (others, *part), len(part)).fetchall()
+            done += [key for key, _, _ in rows]
+            self._queues.move(tally([queue for _, queue, _ in rows]), IN_FLIGHT, None)
+            if members is not None:
+                for batch, n in tally([batch for _, _, batch in rows if batch is not None]).items():
+                    members[batch] = members.get(batch, 0) + n
+        return done
+
+    def count_ended(self, day: int, processed: int, failed: int) -> None:
+        """Count attempts that have ended on a day: all, and those that failed."""
+        self._run("count_ended", (day, processed, failed))
+
+    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
+        """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
+        written: list[int] = []
+        for part in in_widths(kept):
+            rows = self._run("complete", (now, *chain.from_iterable(part)), len(part)).fetchall()
+            self._queues.move(tally([row[1] for row in rows]), IN_FLIGHT, COMPLETED)
+            written += [row[0] for row in rows]
+        return written
+
+    def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
+        """Write what completed jobs have come to; those that are not kept are left alone."""
+        for part in in_widths(results):
+            self._run("keep_results", tuple(chain.from_iterable(part)), len(part))
+
+    def apply(self, changes: Sequence[Change]) -> list[int]:
+        """Write what failed attempts made of their jobs, with the attempts' records; give the keys written."""
+        written: list[int] = []
+        for part in in_widths([change for change in changes if not change.remove]):
+            values = chain.from_iterable(map(change_values, part))
+            rows = self._run("apply", tuple(values), len(part)).fetchall()
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
+                self._queues.move({queue: n}, IN_FLIGHT, code)
+                if code == READY:
+                    self._queues.change(queue)
+            keys = {row[0] for row in rows}
+            self._records.add(
+                [change for change in part if change.key in keys], [(row[0], row[3]) for row in rows]
+            )
+            written += keys
+        return written + self.delete([change.key for change in changes if change.remove])
+
+    def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
+        """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
+        written: list[int] = []
+        for part in in_lists(keys):
+            rows = self._run("release", (int(interrupted), *part, now), len(part)).fetchall()
+            for queue, n in tally([row[1] for row in rows]).items():
+                self._queues.move({queue: n}, IN_FLIGHT, READY)
+                self._queues.change(queue)
+            written += [row[0] for row in rows]
+        return written
+
+    # -- time
+
+    def promote(self, now: int, limit: int) -> int:
+        """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
+        self._run("draw_near", (now, DRAWN * limit))
+        rows = self._run("select_due", (now, limit)).fetchall()
+        if rows:
+            self._run("promote", (now, limit))
+            self._queues.list_names({row[1] for row in rows if row[3]})
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
+                self._queues.move({queue: n}, code, READY)
+                self._queues.change(queue)
+        return len(rows)
+
+    def next_due(self) -> int | None:
+        """Tell the earliest time at which `promote` has something to do."""
+        # To its end: a statement that is not finished keeps the file as it sees it now, for later reads and from being shortened.
+        rows: list[tuple[int | None]] = self._run("next_due").fetchall()
+        return rows[0][0]
+
+    def lapsed(self, now: int, limit: int) -> list[int]:
+        """List in-flight jobs whose hold is past its deadline."""
+        return [row[0] for row in self._run("lapsed", (now, limit)).fetchall()]
+
+    def reap(self, now: int, limit: int) -> int:
+        """Remove up to `limit` ended jobs whose retention is over; tell how many."""
+        return len(self.delete([row[0] for row in self._run("purgeable", (now, limit)).fetchall()]))
+
+    def is_due(self, duty: str, now: int, every_ms: int) -> bool:
+        """Tell whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
+        row = self._run("read_duty", (duty,)).fetchone()
+        if row is not None and row[0] <= now < row[0] + every_ms:
+            return False
+        self._run("write_duty", (duty, now))
+        return True
+
+    # -- changes from outside
+
+    def rewrite_payload(self, key: int, payload: bytes) -> None:
+        """Give a job that is there another payload."""
+        self._payloads.delete([key])
+        apart = len(payload) > INLINE_BYTES
+        if apart:
+            self._payloads.insert(key, msgspec.Raw(payload))
+        stored = (len(payload), None) if apart else (None, payload)
+        self._run("rewrite_payload", (*stored, checksum(payload), key))
+
+    def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
+        """Write changed values; a row that is no longer in the queue and state that it was read in is left alone."""
+        written: list[int] = []
+        for part in in_widths(rows):
+            values = chain.from_iterable(map(rewrite_values, part))
+            keys = {key for (key,) in self._run("rewrite", tuple(values), len(part)).fetchall()}
+            for row in part:
+                if row.job.key in keys:
+                    self._recount(row)
+            written += keys
+        return written
+
+    def _recount(self, row: Rewrite) -> None:
+        self._queues.move({row.was_queue: 1}, CODE[row.was_state], None)
+        self._queues.move({row.job.queue: 1}, None, CODE[row.job.state])
+        if row.job.state is State.IN_FLIGHT and row.job.queue != row.was_queue and self.limits:
+            self.occupy([(row.job.key, row.job.queue, "")], row.job.dequeued_at or 0)
+        if row.was_state is State.READY:
+            self._queues.change(row.was_queue)
+        if row.job.state is State.READY:
+            if row.job.jid is not None:
+                self._queues.list_names([row.job.queue])
+            self._queues.change(row.job.queue)
+
+    def delete(self, keys: Sequence[int]) -> list[int]:
+        """Remove jobs in any state with all that belongs to them; give the keys that were there."""
+        deleted: list[int] = []
+        self._note_removed(keys)
+        for part in in_lists(keys):
+            rows = self._run("delete", part, len(part)).fetchall()
+            found = [row[0] for row in rows]
+            if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
+                self._records.delete(rows)
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
+                if code in STATE:
+                    self._queues.move({queue: n}, code, None)
+                if code == READY:
+                    self._queues.change(queue)
+            deleted += found
+        return deleted
+
+    def delete_all(self) -> int:
+        """Remove every job; tell how many there were."""
+        deleted = self._queues.total()
+        self.forget_notes()  # what was moved in is gone, and may be moved in again
+        self._uncovered = True
+        for table in (
+            "job",
+            "attempt",
+            "attempt_count",
+            "leftover",
+            "day",
+            "slot",
+            *HOOK_TABLES,
+            *LIMIT_TABLES,
+        ):
+            self._link.execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
+        self._payloads.delete_all()
+        self._queues.clear()
+        return deleted
+
+    def mend_texts(self) -> int:
+        """Rename jobs whose queue or type is no UTF-8, for `set_aside` to end them; drop what is derived and as damaged.
+
+        Looks at every job, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
+        """
+        self._suspects_texts = False
+        texts = self._reads.damaged_texts()
+        for key, (queue, kind) in texts.items():
+            self._run("rename", (queue, kind, key))
+            self._unreadable[key] = "its queue or type cannot be read"
+            self._queues.change(queue)
+        damaged = self._reads.damaged_names()
+        for name in damaged:
+            self._run("drop_queue_text", (name,))
+        return len(texts) + len(damaged)
+
+    def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
+        """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
+        if self._suspects_texts:
+            self.mend_texts()
+        keys = list(self._unreadable)[:limit]
+        for key in keys:
+            self._bury(key, self._unreadable.pop(key), purge_at, now)
+        return keys
+
+    def _bury(self, key: int, wrong: str, purge_at: int | None, now: int) -> None:
+        row = self._run("bury", (DEAD, purge_at, now, key)).fetchone()
+        if row is None:
+            return
+        self._queues.move({row[0]: 1}, None, DEAD)
+        decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
+        self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)])
+
+    # -- reads
+
+    def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
+        """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
+        name = "load_payload" if payload else "load"
+        jobs: list[Job] = []
+        for part in in_lists(sorted(set(keys))):
+            for row in self._loaded(name, part):
+                if row[STATE_AT] not in STATE:
+                    self._unreadable.setdefault(row[0], f"its state {row[STATE_AT]} is none")
+                jobs.append(job_of(row, self._payload_of(row) if payload else None))
+        return jobs
+
+    def _loaded(self, name: str, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Run a statement that loads jobs; of a queue or type that is no UTF-8, read what is left."""
+        try:
+            rows: list[tuple[Any, ...]] = self._run(name, keys, len(keys)).fetchall()
+        except UnicodeDecodeError:
+            self._suspects_texts = True
+            found = self._run(f"{name}_undecoded", keys, len(keys)).fetchall()
+            rows = [
+                (key, *(text.decode("utf-8", "replace") for text in row[:2]), *row[2:]) for key, *row in found
+            ]
+        return rows
+
+    def _payload_of(self, row: tuple[Any, ...]) -> bytes | None:
+        size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
+        if size is not None:
+            payload = self._payloads.read(row[0])
+        return payload if damage(size, crc, payload) is None else None
+
+    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
+        """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
+        sizes: dict[int, int] = {}
+        for part in in_lists(keys):
+            sizes.update(self._run("payload_sizes", part, len(part)).fetchall())
+        return sizes
+
+    def corrupt_among(self, keys: Sequence[int]) -> set[int]:
+        """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
+        return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
+
+    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
+        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
+        try:
+            return self._queues.snapshot(queues)
+        except UnicodeDecodeError:
+            self._suspects_texts = True
+            raise
+
+    def correct(self, found: Recount) -> bool:
+        """Put right what a recount has found, unless another finding has been since; tell whether that was done."""
+        if found.number != recounted(self._run):
+            return False
+        self._run("write_duty", (RECOUNTED, found.number + 1))
+        for (queue, state), n in found.counters.items():
+            self._queues.move({queue: n}, None, CODE[state])
+        for queue, n in found.blocked.items():
+            self._queues.move({queue: n}, None, BLOCKED)
+        for queue in found.heads:
+            self._queues.change(queue)
+        return True
+
+    # -- notes
+
+    def notes(self) -> dict[str, str]:
+        """Give the notes of how far moves from elsewhere have come, by name."""
+        return dict(self._run("notes").fetchall())
+
+    def note(self, name: str) -> str | None:
+        """Give one of them, if there is one."""
+        rows: list[tuple[str]] = self._run("note", (f"moved/{name}",)).fetchall()
+        return rows[0][0] if rows else None
+
+    def write_note(self, name: str, text: str) -> None:
+        """Write one of them."""
+        self._run("write_meta", (f"moved/{name}", text))
+
+    def forget_notes(self) -> None:
+        """Remove them all."""
+        self._run("forget_notes")
+
+    # -- other processes
+
+    def sessions(self) -> list[Session]:
+        """List the processes that have this store open, and those that have died with it."""
+        rows = self._run("sessions").fetchall()
+        return [Session(id_, pid, started_at, self._link.is_alive(id_)) for id_, pid, started_at in rows]
+
+    def held_by(self, session: int | None, limit: int) -> list[int]:
+        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
+        if session is None:
+            rows = self._run("held_by_nobody", (limit,)).fetchall()
+        else:
+            rows = self._run("held_by", (session, limit)).fetchall()
+        return [key for (key,) in rows]
+
+    def forget_session(self, session: int) -> None:
+        """Remove a dead session that holds nothing any more."""
+        self._run("close_session", (session,))
+        self._link.forget(session)
+
+    def reader(self) -> Reader:
+        """Open a reader of its own; a store in memory reads through its writer."""
+        link = self._link.open_reading()
+        return self._reads if link is None else SqlReader(link)
+
+    # -- the end
+
+    def close(self) -> None:
+        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
+        _open.discard(self)
+        self._link.close(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        """Remove this process's session, unless it holds jobs: whoever comes next gives those back."""
+        if self.session:
+            self.rollback()
+            self._link.enter_to_close()
+            self.begin(synced=False)
+            if not self.held_by(self.session, 1):
+                self._run("close_session", (self.session,))
+            self.commit()
+
+
+def _after_fork() -> None:
+    """In a forked child: let go of the parent's locks, which the child would keep alive; its connection is not even closed."""
+    for store in open_stores():
+        store._link.close_in_child()
+        _open.discard(store)
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,35 @@
+"""What SQLite says for the words that the common statements leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anew.jobs.hooks import Hook
+from anew.store.sql.statements import Statements
+
+
+def _row(columns: Sequence[str], first: bool) -> str:
+    return "(" + ",".join("?" * len(columns)) + ")"
+
+
+STATEMENTS = Statements(
+    "anew.store.sqlite",
+    {
+        "@then": "CROSS JOIN",
+        "@least": "min",
+        "@most": "max",
+        "@unindexed": "NOT INDEXED",
+        "@no_bytes": "x''",
+        "@once": f"hooks & {Hook.ONCE:d}",  # as the index has it
+        "@not_kept": "(retention IS NULL OR instr(retention, 'completed') = 0)",
+        "@joined_ids": "group_concat(id)",
+    },
+    {
+        "by": "INDEXED BY {}",
+        "bytes": "CAST({} AS BLOB)",
+        "texts": "value FROM json_each({})",
+        "numbers": "value FROM json_each({})",
+    },
+    row=_row,
+)
+"""Every statement in SQLite's words."""
