@@ -250,7 +250,7 @@ def test_apply_writes_the_change_and_the_attempts_record(store: Store) -> None:
     put(store, new_job(), new_job(), new_job())
     take(store)
     record = {
-        "message": "m\u0000",
+        "message": "m\u0001",
         "backtrace": "b" * 70_000,
         "error_type": None,
         "decision": b'{"verdict":"retry"}',
@@ -273,7 +273,7 @@ def test_apply_writes_the_change_and_the_attempts_record(store: Store) -> None:
     )
     assert (dead.state, dead.ready_at, dead.purge_at) == (State.DEAD, NOW, NOW + 9)
     (error,) = store.errors(1, Page())
-    assert (error.attempt, error.outcome, error.message, error.error_type) == (1, "error", "m\u0000", None)
+    assert (error.attempt, error.outcome, error.message, error.error_type) == (1, "error", "m\u0001", None)
     assert (error.dequeued_at, error.failed_at, error.decision) == (NOW, NOW + 10, b'{"verdict":"retry"}')
     assert error.backtrace == "b" * 70_000
     assert store.errors(3, Page()) == []

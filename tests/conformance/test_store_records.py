@@ -161,7 +161,11 @@ def sweep(store: Store, limit: int) -> bool:
 
 def fail_in_bulk(store: Store, key: int, times: int) -> None:
     """Give a job many records without so many transactions."""
-    execute = store._link.execute  # type: ignore[attr-defined]
+    link = store._link  # type: ignore[attr-defined]
+
+    def execute(text: str, bound: tuple[object, ...]) -> None:
+        link.execute(link.statements.say(text), bound)
+
     with batch(store):
         execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO attempt "

@@ -32,6 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "store.topics": {"errors"},
     "store.sql": {"store.protocol", "store.topics", "jobs", *LEAVES},
     "store.sqlite": {"store.sql", "store.protocol", "store.topics", "jobs", *LEAVES},
+    "store.postgres": {"store.sql", "store.protocol", "store.topics", "jobs", *LEAVES},
     "engine": BELOW_ENGINE,
     "lab": {"jobs", "backoff", "errors", "units"},
     "net": LEAVES,
@@ -43,7 +44,7 @@ ARROWS: dict[str, set[str]] = {
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
     "top": {"client", *LEAVES},
-    "tasks": {"client", "engine", "store.sqlite", "topics", "jq", *BELOW_ENGINE},
+    "tasks": {"client", "engine", "store.sqlite", "store.postgres", "topics", "jq", *BELOW_ENGINE},
     "webhooks": {"topics", *LEAVES},
     "testing": {"tasks"},
     "opentelemetry": {"tasks", "version"},
@@ -62,6 +63,7 @@ ARROWS: dict[str, set[str]] = {
         "worker",
         "engine",
         "store.sqlite",
+        "store.postgres",
         *BELOW_ENGINE,
     },
     "cli": {"app", "top", "tasks", "topics", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
@@ -79,6 +81,7 @@ OUTSIDE_WORLD = {
 
 OWNERS = {
     "apsw": "store.sqlite",
+    "psycopg": "store.postgres",
     "hpack": "net",
     "websockets": "net client",
     "textual": "top",
@@ -184,7 +187,7 @@ def test_engines_of_the_store_are_named_in_composition_roots_only() -> None:
         if name.startswith("anew.store.")
         and not name.startswith(("anew.store.protocol", "anew.store.topics"))
     }
-    assert naming - {"store.sql", "store.sqlite"} == {"app", "tasks"}
+    assert naming - {"store.sql", "store.sqlite", "store.postgres"} == {"app", "tasks"}
 
 
 @pytest.mark.parametrize(

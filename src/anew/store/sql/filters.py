@@ -61,7 +61,7 @@ def find_statement(where: Filter, page: Page) -> tuple[str, Bound]:
     cursor, place = page_clause(page)
     order = "DESC" if page.order == "desc" else "ASC"
     inner = f"SELECT id FROM job WHERE {condition} AND {cursor} ORDER BY id {order} LIMIT ?"  # noqa: S608 - fixed fragments
-    return f"SELECT @joined_ids FROM ({inner})", [*bound, *place, page.limit]  # noqa: S608 - fixed fragments
+    return f"SELECT @joined_ids FROM ({inner}) AS found", [*bound, *place, page.limit]  # noqa: S608 - fixed fragments
 
 
 def count_statement(where: Filter) -> tuple[str, Bound]:
@@ -72,6 +72,9 @@ def count_statement(where: Filter) -> tuple[str, Bound]:
 
 def _any_of(parts: list[str], bound: Bound, column: str, values: list[str] | list[int] | None) -> None:
     if values is None:
+        return
+    if not values:
+        parts.append("false")
         return
     if len(values) > MOST_MARKS:
         kind = "texts" if isinstance(values[0], str) else "numbers"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from anew.errors import AnewError, StoreBusy
 from anew.store.protocol import Device, Identity
 from anew.store.sql.reader import ReadLink
-from anew.store.sql.statements import Run
+from anew.store.sql.statements import Run, Statements
 
 
 class Link(Protocol):
@@ -17,18 +17,21 @@ class Link(Protocol):
     Attributes:
         identity: What the store keeps about itself.
         session: This process's number; 0 where nobody else can have the store open.
+        statements: All that it can run, in its engine's words.
         run: Runs a named statement on the connection that writes; its rows must be fetched before the next one runs.
         run_apart: The same with a cursor of its own.
         run_write: The same for statements that give nothing.
-        execute: Runs a text that every engine knows.
     """
 
     identity: Identity
     session: int
+    statements: Statements
     run: Run
     run_apart: Run
     run_write: Run
-    execute: Callable[..., Any]
+
+    def execute(self, text: str, bound: Any = (), /) -> Any:
+        """Run a text that is in the engine's words already."""
 
     @property
     def device(self) -> Device | None: ...

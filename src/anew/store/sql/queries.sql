@@ -42,12 +42,14 @@ VALUES @rows(26);
 
 -- name: hooked
 -- Those of some jobs that are tied to something.
-SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job WHERE id IN (@marks) AND hooks > 0;
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job WHERE id IN (@marks) AND hooks > 0
+ORDER BY id;
 
 -- name: purgeable_hooked
 -- Those of the jobs that `reap` is about to remove.
 SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job
-WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0;
+WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0
+ORDER BY id;
 
 -- name: add_hooks
 -- Set bits.
@@ -74,7 +76,7 @@ ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.sc
 -- name: claim_lock
 -- Give a key back to a job (digest, job, scope, now), if nobody has it.
 INSERT INTO unique_lock (digest, job_id, scope) VALUES (?1, ?2, ?3)
-ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.scope, ends_at = NULL WHERE ends_at <= ?4;
+ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.scope, ends_at = NULL WHERE unique_lock.ends_at <= ?4;
 
 -- name: release_locks
 -- Take keys from jobs that still have them.
@@ -90,7 +92,7 @@ INSERT INTO batch (id, parent, total, pending, failed, committed, complete, succ
 
 -- name: batches
 SELECT id, parent, total, pending, failed, committed, complete, success, open_children, unsuccessful_children
-FROM batch WHERE id IN (@marks);
+FROM batch WHERE id IN (@marks) ORDER BY id;
 
 -- name: write_batch
 -- A batch's counters; its parent never changes.
@@ -281,12 +283,12 @@ ORDER BY priority DESC, id DESC LIMIT ?3;
 
 -- name: in_flight_behind
 -- Jobs in flight by when they were taken, behind one place; their index has not this order, so only so many (?4) are looked at.
-SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job @by(job_hold) WHERE state = @IN_FLIGHT LIMIT ?4)
+SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job @by(job_hold) WHERE state = @IN_FLIGHT LIMIT ?4) AS held
 WHERE (at, id) > (?1, ?2) ORDER BY at, id LIMIT ?3;
 
 -- name: in_flight_before
 -- The same, before it, nearest first.
-SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job @by(job_hold) WHERE state = @IN_FLIGHT LIMIT ?4)
+SELECT at, id FROM (SELECT coalesce(dequeued_at, 0) AS at, id FROM job @by(job_hold) WHERE state = @IN_FLIGHT LIMIT ?4) AS held
 WHERE (at, id) < (?1, ?2) ORDER BY at DESC, id DESC LIMIT ?3;
 
 -- name: scheduled_behind
@@ -294,7 +296,7 @@ WHERE (at, id) < (?1, ?2) ORDER BY at DESC, id DESC LIMIT ?3;
 -- them are looked at.
 SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id > ?2
 UNION ALL SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at > ?1
-UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?4)
+UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?4) AS far
     WHERE (ready_at, id) > (?1, ?2)
 ORDER BY ready_at, id LIMIT ?3;
 
@@ -302,7 +304,7 @@ ORDER BY ready_at, id LIMIT ?3;
 -- The same, before it, nearest first; of those whose time is far the last are looked at.
 SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at = ?1 AND id < ?2
 UNION ALL SELECT ready_at, id FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL AND ready_at < ?1
-UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at DESC LIMIT ?4)
+UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at DESC LIMIT ?4) AS far
     WHERE (ready_at, id) < (?1, ?2)
 ORDER BY ready_at DESC, id DESC LIMIT ?3;
 
@@ -499,9 +501,9 @@ WHERE id IN (SELECT id FROM job WHERE state < @READY AND near_at IS NULL AND rea
 -- name: next_due
 -- The earliest time that a waiting job waits for, or has to be entered among the due.
 SELECT min(at) FROM (
-    SELECT * FROM (SELECT ready_at AS at FROM job WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT 1)
-    UNION ALL SELECT * FROM (SELECT near_at FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT 1)
-);
+    SELECT * FROM (SELECT ready_at AS at FROM job WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT 1) AS near
+    UNION ALL SELECT * FROM (SELECT near_at FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT 1) AS far
+) AS waiting;
 
 -- name: draw_near
 -- Enter jobs into the index of due times.
@@ -623,16 +625,16 @@ WHERE job.id IN (@marks);
 -- name: due_until
 -- Of so many jobs that wait for their time, the next ones to come due: how many they are, and when the last of them is due.
 SELECT count(*), max(ready_at) FROM (
-    SELECT ready_at FROM (SELECT ready_at FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
-    UNION ALL SELECT ready_at FROM (SELECT ready_at FROM job @by(job_far) WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
-);
+    SELECT ready_at FROM (SELECT ready_at FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1) AS near
+    UNION ALL SELECT ready_at FROM (SELECT ready_at FROM job @by(job_far) WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1) AS far
+) AS waiting;
 
 -- name: due_counts
 -- The same jobs by their state and by the step of so many milliseconds, counted from an instant, in which they come due.
 SELECT @most(0, (ready_at - ?2) / ?3), state, count(*) FROM (
-    SELECT ready_at, state FROM (SELECT ready_at, state FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1)
-    UNION ALL SELECT ready_at, state FROM (SELECT ready_at, state FROM job @by(job_far) WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1)
-) GROUP BY 1, 2 ORDER BY 1, 2;
+    SELECT ready_at, state FROM (SELECT ready_at, state FROM job @by(job_due) WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1) AS near
+    UNION ALL SELECT ready_at, state FROM (SELECT ready_at, state FROM job @by(job_far) WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1) AS far
+) AS waiting GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: failed_jobs
 -- Jobs with a recorded failure, the latest first.
@@ -649,7 +651,7 @@ WITH counter (queue, state, jobs) AS (@a_row_a_counter)
 SELECT queue, state, sum(jobs) FROM (
     SELECT queue, state, count(*) AS jobs FROM job GROUP BY queue, state
     UNION ALL SELECT queue, state, -jobs FROM counter
-) GROUP BY queue, state HAVING sum(jobs) <> 0;
+) AS counted GROUP BY queue, state HAVING sum(jobs) <> 0;
 
 -- name: count_ended
 -- Attempts that have ended on a day.
@@ -727,7 +729,7 @@ DELETE FROM cron_group RETURNING name;
 
 -- name: breakers
 -- Circuit breakers by key.
-SELECT @breaker FROM breaker WHERE key IN (@marks);
+SELECT @breaker FROM breaker WHERE key IN (@marks) ORDER BY key;
 
 -- name: all_breakers
 -- All of them, for somebody who lists them.
@@ -796,9 +798,9 @@ WITH RECURSIVE ready (queue) AS (
         (SELECT id FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1)
     FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM queue WHERE paused <> 0)
 ), stored (queue, priority, id) AS (SELECT name, head_priority, head_id FROM queue WHERE head_id IS NOT NULL)
-SELECT queue FROM (SELECT * FROM head EXCEPT SELECT * FROM stored)
+SELECT queue FROM (SELECT * FROM head EXCEPT SELECT * FROM stored) AS missing
 UNION
-SELECT queue FROM (SELECT * FROM stored EXCEPT SELECT * FROM head);
+SELECT queue FROM (SELECT * FROM stored EXCEPT SELECT * FROM head) AS wrong;
 
 -- name: recount_records
 -- For the doctor: make the numbers of records and of their bytes anew.
@@ -853,7 +855,7 @@ INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
 -- name: limited_jobs
 -- Those of some jobs that have a key, with their places.
 SELECT limited.job_id, limited.name, limited.standing, job.queue, job.priority FROM limited @then job ON job.id = limited.job_id
-WHERE limited.job_id IN (@marks);
+WHERE limited.job_id IN (@marks) ORDER BY limited.job_id;
 
 -- name: limited_running
 -- How many jobs of keys run: what stands so and is in flight. A row that was left standing so counts for nothing.
@@ -964,7 +966,7 @@ SELECT 1 FROM subscription LIMIT 1;
 
 -- name: count_subscribers
 -- How many there are, up to a number.
-SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?);
+SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?) AS found;
 
 -- name: ending_subscriptions
 -- Subscriptions whose time is over.
@@ -1110,7 +1112,7 @@ SELECT health FROM subscription WHERE length(health) > 2;
 -- name: blocked_since
 -- The first blocked job of each key, and the oldest of them.
 SELECT min(first) FROM (SELECT (SELECT job_id FROM limited WHERE name = k.name AND standing = 1 AND queue = ?1
-    ORDER BY priority, job_id LIMIT 1) AS first FROM limit_key AS k);
+    ORDER BY priority, job_id LIMIT 1) AS first FROM limit_key AS k) AS firsts;
 
 -- name: delivery_task
 -- One task.

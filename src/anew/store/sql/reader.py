@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import accumulate, takewhile
 from typing import Any, Protocol
@@ -28,12 +28,13 @@ class ReadLink(Protocol):
     Attributes:
         statements: All that it can run, in its engine's words.
         run: Runs one of them, with a cursor of its own.
-        execute: Runs a text that is in the engine's words already.
     """
 
     statements: Statements
     run: Run
-    execute: Callable[..., Any]
+
+    def execute(self, text: str, bound: Any = (), /) -> Any:
+        """Run a text that is in the engine's words already."""
 
     def version(self) -> object:
         """Give what is another value as soon as anybody has written since."""

