@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from anew.app.server import Server
+from anew.app.settled import open_store
 from anew.config import Listen, Settings, Webhooks
 from anew.errors import NotFound
-from anew.store.sqlite import Places, open_sqlite
+from anew.store.sqlite import Places
 from anew.tasks.backend import CRASHES
 from anew.units import shown
 
@@ -23,13 +24,13 @@ START_S: Final = 30.0
 
 
 @contextmanager
-def served(path: Path, webhooks: Webhooks) -> Iterator[tuple[str, str]]:
+def served(where: Path | str, webhooks: Webhooks) -> Iterator[tuple[str, str]]:
     """Serve a store while the block runs, on a free port of this machine; nobody else knows the token that it asks for.
 
     What holds for new jobs is what holds in a program that has the store open, and not what a server's configuration says.
 
     Args:
-        path: As `Places.at` has it; the store must be there.
+        where: A path as `Places.at` has it, where a store must be; or ``postgresql://…`` of a database.
         webhooks: What holds for topics; nothing is delivered here.
 
     Yields:
@@ -39,9 +40,9 @@ def served(path: Path, webhooks: Webhooks) -> Iterator[tuple[str, str]]:
         NotFound: There is no store.
         AnewError: It cannot be opened.
     """
-    places = Places.at(path)
-    if not places.database.is_file():
-        raise NotFound(f"{shown(str(path))} holds no store; expected the file that Anew(...) has made")
+    url = where if isinstance(where, str) else None
+    if url is None and not Places.at(Path(where)).database.is_file():
+        raise NotFound(f"{shown(str(where))} holds no store; expected the file that Anew(...) has made")
     token = secrets.token_urlsafe(32)
     usual = Settings()
     settings = replace(
@@ -49,11 +50,11 @@ def served(path: Path, webhooks: Webhooks) -> Iterator[tuple[str, str]]:
         listen=Listen(port=0, token=token),
         admin=replace(usual.admin, off=True),
         fwp=replace(usual.fwp, off=True),
-        store=replace(usual.store, root_dir=path),
+        store=replace(usual.store, url=url) if url else replace(usual.store, root_dir=Path(where)),
         retry=replace(usual.retry, policy="even", limit=None, interruption_limit=CRASHES),
         webhooks=replace(webhooks, deliverers=0),
     )
-    store = open_sqlite(places, exclusive=False)
+    store = open_store(settings, serves=False)
     try:
         served = _Served(Server(settings, store))
         try:

@@ -68,7 +68,9 @@ async def _deliver(settings: Settings) -> int:
     from anew.topics.sender import Sender
 
     loop = asyncio.get_running_loop()
-    commit = open_engine(settings.store.root_dir, defaults=Defaults(policy=DEFAULTS.policy))
+    commit = open_engine(
+        settings.store.url or settings.store.root_dir, defaults=Defaults(policy=DEFAULTS.policy)
+    )
     sender = Sender(guard_settings(settings), egress_proxy=settings.webhooks.egress_proxy)
     try:
         terms = topic_terms(settings)
@@ -193,7 +195,7 @@ def variables(settings: Settings) -> Mapping[str, str]:
     }
     for group, field, setting in declared():
         value = getattr(getattr(settings, group), field)
-        told = group in ("webhooks", "log") or setting.name == "drain-timeout"
+        told = group in ("webhooks", "log") or setting.name in ("drain-timeout", "store")
         if not told or value in (None, (), ""):
             continue
         if isinstance(value, bool):

@@ -10,7 +10,7 @@ from anew.clock import SystemClock
 from anew.config import Settings
 from anew.engine import Batch, Call, Engine, recover
 from anew.engine.upkeep import wait_and_apply
-from anew.errors import AnewError
+from anew.errors import AnewError, NotSupported
 from anew.store.sqlite import Copied, Examination, Places, back_up, examine, open_sqlite, restore
 from anew.tasks.opening import DEFAULTS
 
@@ -20,6 +20,19 @@ SWEPT = 1_000
 
 def directory_of(settings: Settings) -> Path:
     """Give the data directory that the settings name."""
+    return settings.store.root_dir
+
+
+def file_of(settings: Settings) -> Path:
+    """Give where the file is that holds the jobs, as `Places.at` has it.
+
+    Raises:
+        NotSupported: They are not in a file.
+    """
+    if settings.store.url is not None:
+        raise NotSupported(
+            "the jobs are in a PostgreSQL database (--store): pg_dump and pg_restore copy it, and its own tools examine it"
+        )
     return settings.store.root_dir
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from anew.app.doctor import apply_one
 from anew.app.faktory_data import FaktoryData
-from anew.app.settled import defaults_of, fwp_policies
+from anew.app.settled import defaults_of, fwp_policies, open_store
 from anew.clock import SystemClock
 from anew.config import Settings
 from anew.engine import Engine, Limits
@@ -25,7 +25,7 @@ from anew.errors import Conflict, InvalidInput, NotFound
 from anew.fwp.policies import Policies
 from anew.fwp.stored import StoredJobs
 from anew.jobs.moved import MovedJob
-from anew.store.sqlite import Places, SqliteArchive, open_sqlite
+from anew.store.sqlite import SqliteArchive
 
 CHUNK: Final = 500
 """Jobs in one transaction: some ten milliseconds, for which a server on the same store waits."""
@@ -131,12 +131,7 @@ class _Target:
     """The store that is written to."""
 
     def __init__(self, settings: Settings) -> None:
-        self._store = open_sqlite(
-            Places.at(settings.store.root_dir),
-            exclusive=False,
-            keep_first=settings.retention.first_errors,
-            keep_last=settings.retention.last_errors,
-        )
+        self._store = open_store(settings, serves=False)
         try:
             limits = Limits(min_free_bytes=settings.limits.min_free_disk)
             self._engine = Engine(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 
 from anew.admin.backup import Backups
@@ -28,7 +28,7 @@ from anew.engine import Limits as EngineLimits
 from anew.engine.crontab import Replaced
 from anew.engine.reads import Reads
 from anew.engine.searches import Searches
-from anew.errors import AnewError, Unavailable
+from anew.errors import AnewError, NotSupported, Unavailable
 from anew.http.api import Context
 from anew.http.fold_checks import FoldChecks
 from anew.jq import Expressions
@@ -114,7 +114,7 @@ class Server:
         server.on_drain.append(context.searches.stop)
         server.on_tick.append(self.certificates.look)
         deliverers, helper = Deliverers(self.settings), HelperProcess()
-        backups = Backups(partial(archive, Places.at(self.settings.store.root_dir)), loop)
+        backups = Backups(partial(_archive, self.settings), loop)
         server.on_drain.append(backups.stop)
         self._doors = doors = Doors(
             self.settings, self.certificates, server, context,
@@ -261,7 +261,8 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     store = open_store(settings)
     try:
         server = Server(settings, store, load=lambda: _told(load()), certificates=certificates)
-        remove_unsent(Places.at(settings.store.root_dir))
+        if settings.store.url is None:
+            remove_unsent(Places.at(settings.store.root_dir))
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
@@ -270,6 +271,17 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
         return run_loop(server.run(partial(announce, secure=certificates)))
     finally:
         _close(store)
+
+
+def _archive(settings: Settings, stopped: Callable[[], bool]) -> Generator[bytes, None, None]:
+    """Copy the store for somebody far away; see `archive`.
+
+    Raises:
+        NotSupported: A database is copied by its own means.
+    """
+    if settings.store.url is not None:
+        raise NotSupported("the jobs are in a PostgreSQL database; pg_dump copies it")
+    return archive(Places.at(settings.store.root_dir), stopped)
 
 
 _INSECURE = {

@@ -19,28 +19,38 @@ from anew.http.api import ApiSettings
 from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
-from anew.store.protocol import Store
+from anew.store.postgres import open_postgres
+from anew.store.sql import SqlStore
 from anew.store.sqlite import Places, open_sqlite
 from anew.topics.guard import GuardSettings
 from anew.topics.terms import TopicTerms, guard_of, terms_of
 
 
-def open_store(settings: Settings) -> Store:
+def open_store(settings: Settings, *, serves: bool = True) -> SqlStore:
     """Open the store that the settings name.
+
+    Args:
+        settings: Everything.
+        serves: For a server, of which a file has one; else beside whoever has it open.
 
     Raises:
         StoreBusy: Another server holds it.
         NewerStore: A newer program wrote it.
-        InvalidConfig: The directory cannot be used.
+        InvalidConfig: The directory, or the database, cannot be used.
+        StoreFailed: The database cannot be reached.
     """
     relaxed = settings.store.commit == "relaxed"
+    keep_first, keep_last = settings.retention.first_errors, settings.retention.last_errors
+    if settings.store.url is not None:
+        return open_postgres(settings.store.url, relaxed=relaxed, keep_first=keep_first, keep_last=keep_last)
     try:
         return open_sqlite(
             Path(settings.store.root_dir),
             relaxed=relaxed,
-            background=True,
-            keep_first=settings.retention.first_errors,
-            keep_last=settings.retention.last_errors,
+            background=serves,
+            exclusive=serves,
+            keep_first=keep_first,
+            keep_last=keep_last,
         )
     except InvalidConfig as error:
         # The store does not know what its directory is called where people set it.

@@ -23,9 +23,9 @@ _json: Final = click.option("--json", "as_json", is_flag=True, help="Answer in J
 
 
 def _directory(given: str | None) -> Path:
-    from anew.app.doctor import directory_of  # only here: help starts fast
+    from anew.app.doctor import file_of  # only here: help starts fast
 
-    return directory_of(load({"root_dir": given, "no_fwp": True}).settings)
+    return file_of(load({"root_dir": given, "no_fwp": True}).settings)
 
 
 @click.command()

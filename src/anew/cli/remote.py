@@ -44,7 +44,7 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--url",
         metavar="URL",
-        help="Address of the server, or a file such as jobs.db. [ANEW_URL, anew.toml, http://127.0.0.1:7890]",
+        help="Address of the server, or where the jobs are: jobs.db, postgresql://... [ANEW_URL, anew.toml, http://127.0.0.1:7890]",
     )
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
     @certificate_options
@@ -128,8 +128,10 @@ def admin_client(flags: Mapping[str, Any]) -> AdminClient:
     return AdminClient(settings.admin_url, settings.token, settings.timeout_ms, **files)
 
 
-def store_of(location: str | None) -> Path | None:
-    """Give the store that stands in an address's place, as `anew.Anew` takes it; None: it is an address, or nothing."""
+def store_of(location: str | None) -> Path | str | None:
+    """Give the store that stands in an address's place, as `anew.Anew` takes it; None: it is a server's address, or nothing."""
+    if location and location.startswith(("postgresql://", "postgres://")):
+        return location
     if not location or "://" in location:
         return None
     path = Path(location)

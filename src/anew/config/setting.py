@@ -18,6 +18,7 @@ from anew.units import format_duration_short, format_size, parse_duration, parse
 ValueKind = Literal[
     "choice",
     "cron",
+    "database",
     "domains",
     "duration",
     "host",
@@ -39,7 +40,7 @@ ValueKind = Literal[
     "version",
 ]
 
-SECRETS: Final = frozenset({"secret", "password"})
+SECRETS: Final = frozenset({"secret", "password", "database"})
 """Kinds whose values are never shown."""
 
 _TABLES: Final[tuple[ValueKind, ...]] = ("cron", "policies", "throttles")
@@ -263,9 +264,22 @@ def _url(_: SettingSpec, value: object, __: str) -> object:
     return _Expected("an address such as http://127.0.0.1:7890, or a file such as jobs.db")
 
 
+def _database(setting: SettingSpec, value: object, source: str) -> object:
+    text = _given_or_read(setting, value, source)
+    if re.fullmatch(r"postgres(ql)?://[^\s/?#]*/[^\s/?#]+(\?[^\s#]*)?", text):
+        return text
+    return _Expected("postgresql://USER@HOST/DATABASE, or @path of a file that holds it")
+
+
+def _shown_database(value: object) -> str:
+    """Leave out what may be secret: the password, and all behind the name."""
+    return re.sub(r"//([^:@/]*):[^/]*@", r"//\1:***@", str(value)).partition("?")[0]
+
+
 _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]] = {
     "choice": _choice,
     "cron": lambda _, value, source: tables.cron(value, source),
+    "database": _database,
     "duration": _duration,
     "host": _host,
     "integer": _integer,
@@ -296,6 +310,7 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
 _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "secret": lambda _: "***",
     "password": lambda _: "***",
+    "database": _shown_database,
     **dict.fromkeys(_TABLES, tables.show),
     "duration": lambda value: format_duration_short(int(str(value))),
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),

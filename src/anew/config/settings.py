@@ -132,6 +132,9 @@ class Store:
 
     root_dir: Path = _of(Path("anew-data"), "root-dir", "path",  # noqa: RUF009 it gives a field, as all do
         "Directory of all data, or a database file such as jobs.db; made if it is missing.", zizq=True)
+    url: str | None = _of(None, "store", "database",
+        "PostgreSQL database that holds all jobs, postgresql://USER@HOST/DATABASE, for any number of servers; @path reads it from "
+        "a file. Without it they are in --root-dir, which else holds what belongs to this server alone.")
     commit: Literal["full", "relaxed"] = _of("full", "commit", "choice",
         "full: every change is on the disk before it is answered. relaxed: a power cut may lose the last "
         "moments; a crash of the server alone loses nothing either way.", choices=("full", "relaxed"))

@@ -21,6 +21,7 @@ from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput
 from anew.jobs import Job, NewJob
 from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
+from anew.store.postgres.address import without_password
 from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
 from anew.tasks.backend import Backend, Placed, read_states
 from anew.tasks.cron import CronTask
@@ -64,6 +65,7 @@ log = logging.getLogger("anew.tasks")
 
 MEMORY: Final = ":memory:"
 SERVERS: Final = ("http://", "https://")
+DATABASES: Final = ("postgresql://", "postgres://")
 SHOWN_TO_SERVERS: Final = ("ANEW_TOKEN", "ANEW_CA", "ANEW_CERT", "ANEW_KEY")
 """Variables that say who is trusted, and who asks."""
 
@@ -81,9 +83,9 @@ class Anew:
 
     Args:
         store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
-            each made if it is missing; ``"http://…"`` or ``"https://…"`` of a server, to enqueue and to look (its token in
-            ANEW_TOKEN, files of certificates in ANEW_CA, ANEW_CERT and ANEW_KEY); or ``":memory:"``. None: the variable ANEW_URL,
-            or else the file ``anew.db`` here.
+            each made if it is missing; ``"postgresql://user@host/database"``, for processes on any number of machines;
+            ``"http://…"`` or ``"https://…"`` of a server, to enqueue and to look (its token in ANEW_TOKEN, files of certificates in
+            ANEW_CA, ANEW_CERT and ANEW_KEY); or ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
         name: Names the application among others that share the store: the group of its cron entries. None: as the module that
             makes it.
         queue: Of tasks that name none.
@@ -127,10 +129,10 @@ class Anew:
         self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
-        if "://" in self.location and not self.location.startswith(SERVERS):
+        if "://" in self.location and not self.location.startswith((*SERVERS, *DATABASES)):
             scheme = self.location.partition("://")[0]  # the rest may have a password
             raise InvalidConfig(
-                f"store: {scheme}://… is not valid; expected a file, a directory, http://… or {MEMORY}",
+                f"store: {scheme}://… is not valid; expected a file, a directory, postgresql://…, http://… or {MEMORY}",
                 field="store",
             )
         self._lock = threading.Lock()
@@ -143,7 +145,8 @@ class Anew:
         _apps.add(self)
 
     def __repr__(self) -> str:
-        return f"Anew({self.location!r})"
+        location = without_password(self.location) if self.location.startswith(DATABASES) else self.location
+        return f"Anew({location!r})"
 
     # -- tasks
 
@@ -646,8 +649,8 @@ class Anew:
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine, webhook_key
 
-        path = None if self.location == MEMORY else Path(self.location)
-        backend = EmbeddedBackend(open_engine(path), None if path is None else webhook_key(path))
+        where = None if self.location == MEMORY else self.location
+        backend = EmbeddedBackend(open_engine(where), None if where is None else webhook_key(where))
         backend.commit.on_interrupted = lambda jobs: self._interrupted(backend, jobs)
         return backend
 

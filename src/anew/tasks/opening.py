@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from anew.clock import Clock, SystemClock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
 from anew.jq import Expressions
+from anew.store.postgres import is_url, open_postgres
 from anew.store.sqlite import Places, open_sqlite
 from anew.tasks.backend import CRASHES
 
@@ -22,7 +24,7 @@ DEFAULTS = Defaults(policy=Policy.from_json({"preset": "even"}), interruption_li
 
 
 def open_engine(
-    path: Path | str | None,
+    where: Path | str | None,
     *,
     defaults: Defaults = DEFAULTS,
     limits: Limits | None = None,
@@ -34,7 +36,8 @@ def open_engine(
     A forked child must open an engine of its own: what it inherits refuses everything.
 
     Args:
-        path: The database file, or the data directory of a server, as `Places.at` has it; None keeps everything in memory.
+        where: The database file, or the data directory of a server, as `Places.at` has it; ``postgresql://…`` of a database; None
+            keeps everything in memory.
         defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
         clock: The time; None: the machine's.
@@ -46,8 +49,10 @@ def open_engine(
         NewerStore: A newer program wrote it.
         StoreFailed: The file is no database of ours, or a sync has failed in a process that has it open.
     """
-    places = None if path is None else Places.at(Path(path))
-    store = open_sqlite(places, exclusive=False)
+    if isinstance(where, str) and is_url(where):
+        store = open_postgres(where)
+    else:
+        store = open_sqlite(None if where is None else Places.at(Path(where)), exclusive=False)
     chance = random.Random(seed)  # noqa: S311 - jitter is no secret
     if seed is not None:
         store.identity = replace(store.identity, tag=SEEDED, secret=chance.randbytes(32))
@@ -66,6 +71,11 @@ def open_engine(
     return ThreadCommit(engine)
 
 
-def webhook_key(path: Path) -> Path:
-    """Give where the secret is that the keys of a store's subscriptions are encrypted with."""
-    return Places.at(path).webhook_key
+def webhook_key(where: str) -> Path:
+    """Give where the secret is that the keys of a store's subscriptions are encrypted with.
+
+    For a database that is in the data directory of whoever uses it: all who do must have the same file.
+    """
+    return Places.at(
+        Path(os.environ.get("ANEW_ROOT_DIR") or "anew-data" if is_url(where) else where)
+    ).webhook_key

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.adapt import Loader
@@ -16,6 +15,7 @@ from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 from psycopg.types.string import StrDumper
 
 from anew.errors import InvalidConfig, NewerStore, StoreFailed
+from anew.store.postgres.address import without_password
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Identity
 
@@ -68,17 +68,6 @@ class _SumLoader(Loader):
     def load(self, data: Any) -> int:
         """Give the integer."""
         return int(self._load(data))
-
-
-def is_url(text: str) -> bool:
-    """Report whether a text names a PostgreSQL database."""
-    return text.startswith(("postgresql://", "postgres://"))
-
-
-def without_password(url: str) -> str:
-    """Give a database's address for people: host, port and name."""
-    parts = urlsplit(url)
-    return f"postgresql://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
 def connect(url: str, **settings: str) -> psycopg.Connection[tuple[Any, ...]]:
