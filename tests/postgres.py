@@ -39,3 +39,17 @@ def empty_database() -> str:
         ).fetchall()
         connection.execute("; ".join(f'DELETE FROM anew."{name}"' for (name,) in tables) or "SELECT 1")
     return url
+
+
+_databases: dict[Path, str] = {}
+
+
+def database_of(place: Path) -> str:
+    """Give the address of a database that stands for a data directory: the same one for the same directory, empty at first."""
+    if place not in _databases:
+        name = f"anew_{len(_databases)}"
+        with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            connection.execute(f'CREATE DATABASE "{name}"')
+        _databases[place] = server().get_uri(database=name)
+    return _databases[place]

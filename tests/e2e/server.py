@@ -1,7 +1,8 @@
 """A server process under test: started on a port of its own, watched, and ended by its process id.
 
 ``ANEW_TEST_SERVER`` names another command to test in place of ``python -m anew``, for example an installed
-executable; it is split as a shell would.
+executable; it is split as a shell would. ``ANEW_TEST_STORE=postgres`` gives each data directory a PostgreSQL database in place of
+its file.
 """
 
 from __future__ import annotations
@@ -87,6 +88,10 @@ class ServerProcess:
             "log_format": "json",
             "log_level": "info",
         } | flags
+        if os.environ.get("ANEW_TEST_STORE") == "postgres":
+            from tests.postgres import database_of
+
+            flags.setdefault("store", database_of(root_dir))
         self._process = subprocess.Popen(
             [*command(), "serve", *flag_list(flags)],
             stdin=subprocess.DEVNULL,
