@@ -135,7 +135,10 @@ def test_a_job_pushed_to_one_node_is_fetched_from_the_other(
 def test_commands_reach_the_database_without_a_server(database: str, program: ThreadCommit) -> None:
     program.enqueue([new_job("orders"), new_job("orders")])
     found = subprocess.run(
-        [*command(), "queues", "--url", database, "--json"], capture_output=True, check=True, env=environment()
+        [*command(), "queues", "--url", database, "--json"],
+        capture_output=True,
+        check=True,
+        env=environment(),
     )
     (row,) = msgspec.json.decode(found.stdout)["queues"]
     assert (row["name"], row["ready"]) == ("orders", 2)

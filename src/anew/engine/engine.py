@@ -22,6 +22,7 @@ from anew.engine.batch import Batch, Ended, Enqueued, Limits, Numbers, Parts
 from anew.engine.cron_firing import fire_due
 from anew.engine.fetches import Fetch, Fetches
 from anew.engine.ops import Call, Enqueue, Op
+from anew.engine.outbox import relay
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
@@ -119,6 +120,7 @@ class Engine:
             rng=rng,
             expressions=expressions,
         )
+        self._outbox = store.outbox
         self.due_at = store.next_due()
         self._slot_ends_at: int | None = None
         self._cron_at = store.next_slot()
@@ -206,6 +208,8 @@ class Engine:
                 fire_due(batch)
             if self._limit_at is not None and self._limit_at <= batch.now:
                 batch.hooks.blocking.look_at_due()
+            if self._outbox is not None and self._outbox.waits and not batch.full:
+                batch.take_goes_on |= relay(batch, self._outbox)
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             _run(groups, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)

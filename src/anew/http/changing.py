@@ -15,7 +15,7 @@ from anew.http.api import Context
 from anew.http.bodies import NULLS, body_as, decode
 from anew.http.bulk import ManyJobs
 from anew.http.formats import Format, written_in
-from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
+from anew.http.jobrules import check_backoff, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
 from anew.http.render import STATUS, ShownJob, shown_job
 from anew.http.repacking import json_of
@@ -23,6 +23,7 @@ from anew.http.replies import answering, reply_error, run_verb
 from anew.http.router import Doc, Router
 from anew.jobs import Backoff, Job
 from anew.jobs.codec import U16, U32, At
+from anew.jobs.names import check_name
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.net.chunks import at_once
 from anew.net.seam import Request

@@ -34,7 +34,6 @@ from anew.http.bodies import body_as, decode
 from anew.http.crons import MAX_BODY
 from anew.http.embedded_json import Embedded
 from anew.http.formats import Format, written_in
-from anew.http.jobrules import check_length, check_name
 from anew.http.long_lists import members_of, read_long, reading_list
 from anew.http.newjobs import placed, reading_one
 from anew.http.packing import packing
@@ -43,6 +42,7 @@ from anew.http.replies import answering, run_verb
 from anew.http.router import Doc, Router
 from anew.jobs.codec import At
 from anew.jobs.cron import parse_cron
+from anew.jobs.names import check_length, check_name
 from anew.net.chunks import Work
 from anew.net.seam import Request
 from anew.store.protocol import CronRow

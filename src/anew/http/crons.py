@@ -18,13 +18,13 @@ from anew.errors import InvalidInput
 from anew.http.api import Context
 from anew.http.bodies import decode
 from anew.http.formats import Format, written_in
-from anew.http.jobrules import check_name
 from anew.http.long_lists import check_count, read_long
 from anew.http.newjobs import placed
 from anew.http.replies import run_verb
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied_job
 from anew.jobs.cron_entry import NO_CATCH_UP_MS
+from anew.jobs.names import check_name
 from anew.net.chunks import Work
 from anew.net.seam import Request
 from anew.store.protocol import CronRow

@@ -1,4 +1,4 @@
-"""The rules that a new job must keep beyond its shape: names, sizes, policies, and what is not supported."""
+"""The rules that a new job must keep beyond its shape, but for its names: sizes, policies, and what is not supported."""
 
 from __future__ import annotations
 
@@ -11,53 +11,11 @@ from msgspec import UnsetType
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, TooLarge
 from anew.jobs import Backoff, NewJob, Retention
-from anew.jobs.codec import OWN_QUEUE, U64_MAX
+from anew.jobs.codec import U64_MAX
+from anew.jobs.names import check_name
 from anew.jobs.patch import RetentionPatch
 from anew.jobs.payload_limits import MOST_DIGITS, judging, may_be_out_of_range
 from anew.net.chunks import Work
-
-_SHOWN_RESERVED = "* ? [ ] { } \\"
-_RESERVED = frozenset(_SHOWN_RESERVED) - {" "}
-_KNOWN_NAMES = 4_096
-
-good_names: set[str] = set()
-"""Names that have passed the rule, so that the usual ones cost one look-up; a bounded number."""
-
-
-def check_name(name: str, field: str) -> None:
-    """Refuse a queue's or type's name that Zizq's rule refuses.
-
-    Raises:
-        InvalidJob: In the words of that rule.
-    """
-    if name in good_names:
-        return
-    if not name:
-        raise InvalidJob(f"{field} must not be empty", field=field)
-    if name == OWN_QUEUE and field.endswith("queue"):
-        raise InvalidJob(f"{field} must not be {name!r}, which holds deliveries to webhooks", field=field)
-    if "," in name:
-        raise InvalidJob(f"{field} must not contain ','; expected one name, got {name[:60]!r}", field=field)
-    if "\0" in name:
-        raise InvalidJob(f"{field} must not contain null bytes", field=field)
-    for char in name:
-        if char in _RESERVED:
-            raise InvalidJob(
-                f"{field} must not contain '{char}' (reserved); expected a name without {_SHOWN_RESERVED}, "
-                f"got {name[:60]!r}",
-                field=field,
-            )
-    check_length(name, field)
-    if name != OWN_QUEUE and len(good_names) < _KNOWN_NAMES:
-        good_names.add(name)
-
-
-def check_length(name: str, field: str) -> None:
-    """Refuse a name that is longer than any may be."""
-    if len(name.encode("utf-8", "surrogatepass")) > 512:
-        raise InvalidJob(
-            f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field
-        )
 
 
 def judging_job(job: NewJob, max_bytes: int) -> Work[None]:

@@ -8,10 +8,11 @@ from msgspec import UNSET, Raw
 from anew.errors import InvalidInput, InvalidJob
 from anew.http.bodies import MAX_MEMBER, decode
 from anew.http.formats import JSON, Format, Unreadable
-from anew.http.jobrules import check_more, good_names, judging_job
+from anew.http.jobrules import check_more, judging_job
 from anew.http.long_lists import PIECE, members_of, reading_list
 from anew.http.repacking import repacking
 from anew.jobs import NewJob
+from anew.jobs.names import good_names
 from anew.jobs.payload_limits import (
     MAX_DEPTH,
     MOST_DIGITS,

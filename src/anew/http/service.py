@@ -14,13 +14,13 @@ from anew.errors import AnewError, InvalidInput, Unavailable
 from anew.http.api import Context
 from anew.http.bodies import body_as
 from anew.http.formats import JSON, SUPPORTED, Format
-from anew.http.jobrules import check_name
 from anew.http.query_strings import STATES
 from anew.http.replies import answering, error_words, run_verb
 from anew.http.router import Doc, Router
 from anew.jobs import State
 from anew.jobs.codec import U32
 from anew.jobs.limits import Rate, Throttle, rate
+from anew.jobs.names import check_name
 from anew.net.seam import Kind, Request
 
 MAX_LIMIT = 16 << 10

@@ -603,6 +603,25 @@ class Reader(Protocol):
         """Let go of the database."""
 
 
+class OutboxRows(Protocol):
+    """Jobs that other transactions of the same database have left for the engine to store. All inside the open transaction.
+
+    Attributes:
+        waits: There were some when it began.
+    """
+
+    waits: bool
+
+    def rows(self, limit: int) -> list[tuple[int, bytes]]:
+        """Give the first ones, as the JSON of a `PushedJob`, with the ids of their rows."""
+
+    def drop(self, ids: Sequence[int]) -> None:
+        """Remove rows whose jobs are stored."""
+
+    def refuse(self, id_: int, reason: str) -> None:
+        """Keep a row that can be no job, and say why; it is given no more."""
+
+
 class Store(Protocol):
     """One engine's memory. See the module's text for who calls what when."""
 
@@ -628,6 +647,10 @@ class Store(Protocol):
     @property
     def topics(self) -> TopicRows:
         """Topics, and what is published on them."""
+
+    @property
+    def outbox(self) -> OutboxRows | None:
+        """What other transactions have left, where a store has that."""
 
     @property
     def device(self) -> Device | None:

@@ -47,6 +47,7 @@ from anew.units import refused
 if TYPE_CHECKING:
     import sqlite3
 
+    from anew.tasks.database_outbox import DatabaseConnection, DatabaseOutbox
     from anew.tasks.embedded import EmbeddedBackend
     from anew.tasks.harness import AppTest
     from anew.tasks.outbox import Outbox
@@ -560,17 +561,25 @@ class Anew:
 
     # -- jobs that are enqueued in a transaction of the user's own
 
-    def create_outbox(self, connection: sqlite3.Connection) -> None:
-        """Make the outbox in the user's own file if it is missing: the table `anew_outbox`."""
+    def create_outbox(self, connection: sqlite3.Connection | DatabaseConnection) -> None:
+        """Make the outbox if it is missing: the table `anew_outbox` in the user's own file, or the store's own in its database."""
         self.outbox(connection).create()
 
-    def outbox(self, connection: sqlite3.Connection) -> Outbox:
+    def outbox(self, connection: sqlite3.Connection | DatabaseConnection) -> Outbox | DatabaseOutbox:
         """Give the outbox of a connection: ``app.outbox(connection).enqueue(task, *args)`` commits or rolls back with it.
 
+        Args:
+            connection: Of Python's `sqlite3`, to a file of the user's own, which a worker with ``outboxes=[...]`` drains; or, where
+                the store is a PostgreSQL database, one of psycopg, psycopg2 or Django to that database.
+
         Raises:
-            InvalidInput: It is no connection of Python's `sqlite3`.
+            InvalidInput: It is no such connection.
             Conflict: It has the queue's own file open.
         """
+        if self.location.startswith(DATABASES) and type(connection).__module__ != "sqlite3":
+            from anew.tasks.database_outbox import DatabaseOutbox
+
+            return DatabaseOutbox(self, connection)
         from anew.tasks.outbox import Outbox
 
         return Outbox(self, connection)

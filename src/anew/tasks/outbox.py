@@ -75,7 +75,7 @@ class Outbox:
         Conflict: It has the queue's own file open.
     """
 
-    def __init__(self, app: Anew, connection: sqlite3.Connection) -> None:
+    def __init__(self, app: Anew, connection: object) -> None:
         if not isinstance(connection, sqlite3.Connection):
             raise refused("connection", connection, "a connection of Python's sqlite3")
         cursor = connection.cursor()

@@ -18,6 +18,7 @@ from psycopg.pq import TransactionStatus
 
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.store.postgres.opening import connect, executor, identify, migrate
+from anew.store.postgres.outbox import Outbox
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
 from anew.store.postgres.waking import CHANNEL, Waking
 from anew.store.postgres.words import STATEMENTS
@@ -31,7 +32,13 @@ TURN_MS = 50
 AGAIN_S = 0.01
 """When to ask for the turn again after it has not come."""
 
-_BEGIN = f"BEGIN; SET LOCAL lock_timeout = '{TURN_MS}ms'; SELECT version FROM turn FOR UPDATE"  # noqa: S608 - a number
+_BEGIN = "; ".join(
+    (
+        "BEGIN",
+        f"SET LOCAL lock_timeout = '{TURN_MS}ms'",
+        "SELECT version, EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL) FROM turn FOR UPDATE",
+    )
+)
 
 
 def open_postgres(url: str, *, relaxed: bool = False, keep_first: int = 10, keep_last: int = 90) -> SqlStore:
@@ -71,6 +78,7 @@ class PostgresLink:
             migrate(self.connection)
             self.identity = identify(self.connection)
             run = executor(self.connection)
+            self.outbox = Outbox(STATEMENTS.runner(self.execute))
             self.run = self.run_apart = self.run_write = STATEMENTS.runner(self.execute)
             self._execute = run
             ((self.session,),) = self.run(
@@ -103,7 +111,7 @@ class PostgresLink:
             cursor = self.connection.execute(_BEGIN)
             while cursor.nextset():
                 pass
-            ((version,),) = cursor.fetchall()
+            ((version, self.outbox.waits),) = cursor.fetchall()
         except psycopg.errors.LockNotAvailable as error:
             self.connection.execute("ROLLBACK")
             raise StoreBusy("another process is writing to the store") from error

@@ -32,3 +32,15 @@ SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
 SELECT a.pid, coalesce(host(a.client_addr), 'this machine'), a.application_name FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.relation = 'turn'::regclass AND l.mode = 'RowShareLock' AND l.granted AND a.wait_event_type IS DISTINCT FROM 'Lock'
     AND a.pid <> pg_backend_pid() LIMIT 1;
+
+-- name: outbox_rows
+-- The first jobs that somebody's own transactions have left.
+SELECT id, job FROM outbox WHERE refused IS NULL ORDER BY id LIMIT ?;
+
+-- name: drop_outbox_rows
+-- Those that are jobs now.
+DELETE FROM outbox WHERE id IN (@marks);
+
+-- name: refuse_outbox_row
+-- One that can be no job.
+UPDATE outbox SET refused = ? WHERE id = ?;

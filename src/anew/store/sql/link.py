@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from anew.errors import AnewError, StoreBusy
-from anew.store.protocol import Device, Identity
+from anew.store.protocol import Device, Identity, OutboxRows
 from anew.store.sql.reader import ReadLink
 from anew.store.sql.statements import Run, Statements
 
@@ -32,6 +32,9 @@ class Link(Protocol):
 
     def execute(self, text: str, bound: Any = (), /) -> Any:
         """Run a text that is in the engine's words already."""
+
+    @property
+    def outbox(self) -> OutboxRows | None: ...
 
     @property
     def device(self) -> Device | None: ...

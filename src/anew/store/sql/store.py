@@ -17,7 +17,7 @@ from anew.jobs.hooks import Hook
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.jobs.state import State
-from anew.store.protocol import Device, Named, Position, Reader, Recount, Rewrite, Session
+from anew.store.protocol import Device, Named, OutboxRows, Position, Reader, Recount, Rewrite, Session
 from anew.store.sql.arrivals import Arrivals
 from anew.store.sql.breakers import Breakers
 from anew.store.sql.crontab import Crontab
@@ -151,6 +151,11 @@ class SqlStore:
     def topics(self) -> SqlTopics:
         """Topics, and what is published on them."""
         return self._topics
+
+    @property
+    def outbox(self) -> OutboxRows | None:
+        """What other transactions have left, where an engine has that."""
+        return self._link.outbox
 
     @property
     def device(self) -> Device | None:

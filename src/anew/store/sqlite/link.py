@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
-from anew.store.protocol import Device
+from anew.store.protocol import Device, OutboxRows
 from anew.store.sql.reader import ReadLink
 from anew.store.sql.store import SqlStore
 from anew.store.sqlite import opening
@@ -67,6 +67,7 @@ class SqliteLink:
         vfs: str | None,
     ) -> None:
         self.session = 0
+        self.outbox: OutboxRows | None = None  # a file of somebody's own has one; see `anew.tasks.outbox`
         self.statements = STATEMENTS
         self._relaxed = relaxed
         self._abandoned = self._forked = False

@@ -15,9 +15,9 @@ from anew.errors import InvalidInput, NotFound
 from anew.http.api import Context
 from anew.http.bulk import ManyJobs
 from anew.http.formats import Format
-from anew.http.jobrules import check_name
 from anew.http.query_strings import FILTERS, encoded, query_pairs, selection
 from anew.http.router import Router
+from anew.jobs.names import check_name
 from anew.jobs.patch import Patch
 from anew.net.seam import Request
 from anew.store.protocol import Filter

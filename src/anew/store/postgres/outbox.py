@@ -1,0 +1,36 @@
+"""Jobs that other transactions of the same database have left. See `anew.store.protocol.OutboxRows`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anew.store.sql.statements import Run, in_lists
+
+
+class Outbox:
+    """The rows of one store.
+
+    Args:
+        run: Runs a statement on the writer's connection.
+
+    Attributes:
+        waits: As the open transaction has found at its begin.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.waits = False
+
+    def rows(self, limit: int) -> list[tuple[int, bytes]]:
+        """Give the first jobs, as JSON, with their ids."""
+        found: list[tuple[int, bytes]] = self._run("outbox_rows", (limit,)).fetchall()
+        return found
+
+    def drop(self, ids: Sequence[int]) -> None:
+        """Remove rows whose jobs are stored."""
+        for part in in_lists(ids):
+            self._run("drop_outbox_rows", part, len(part))
+
+    def refuse(self, id_: int, reason: str) -> None:
+        """Keep a row that can be no job, and say why."""
+        self._run("refuse_outbox_row", (reason, id_))
