@@ -20,13 +20,13 @@ from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
 from anew.store.postgres import open_postgres
-from anew.store.sql import SqlStore
+from anew.store.protocol import Store
 from anew.store.sqlite import Places, open_sqlite
 from anew.topics.guard import GuardSettings
 from anew.topics.terms import TopicTerms, guard_of, terms_of
 
 
-def open_store(settings: Settings, *, serves: bool = True) -> SqlStore:
+def open_store(settings: Settings, *, serves: bool = True) -> Store:
     """Open the store that the settings name.
 
     Args:
