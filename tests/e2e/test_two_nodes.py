@@ -7,8 +7,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
 from anew.engine import ThreadCommit
@@ -167,7 +169,7 @@ def test_a_database_that_cannot_be_used_is_told_without_its_password(
     assert "topsecret" not in ended.stderr + ended.stdout
 
 
-@pytest.mark.parametrize("arguments", [["doctor"], ["backup", "copy.db"], ["restore", "copy.db"]])
+@pytest.mark.parametrize("arguments", [["backup", "copy.db"], ["restore", "copy.db"]])
 def test_what_is_about_files_says_so(tmp_path: Path, database: str, arguments: list[str]) -> None:
     ended = subprocess.run(
         [*command(), *arguments],
@@ -180,3 +182,50 @@ def test_what_is_about_files_says_so(tmp_path: Path, database: str, arguments: l
     assert ended.returncode != 0
     assert "pg_dump" in ended.stderr
     assert os.listdir(tmp_path) == []
+
+
+def run_doctor(database: str, *options: str) -> tuple[int, dict[str, Any]]:
+    ended = subprocess.run(
+        [*command(), "doctor", database, "--json", *options],
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+    found: dict[str, Any] = msgspec.json.decode(ended.stdout)
+    # The server of the tests syncs nothing, which is what it is asked about too.
+    found["findings"] = [one for one in found["findings"] if one["name"] not in DURABILITY]
+    return ended.returncode, found
+
+
+DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
+
+
+def test_the_doctor_finds_and_mends_what_is_derived(database: str) -> None:
+    program = open_engine(database)
+    program.enqueue([new_job("orders"), new_job("orders")])
+    with psycopg.connect(database) as other:
+        other.execute("UPDATE anew.queue SET ready = 9, head_id = 5")
+        other.execute("INSERT INTO anew.outbox (job, refused) VALUES ('x', 'no job')")
+    program.engine.store.close()
+    status, found = run_doctor(database)
+    assert status == 5
+    assert {one["name"] for one in found["findings"]} == {"counters", "heads", "outbox"}
+    assert found["facts"]["jobs"] == "2"
+    _, found = run_doctor(database, "--repair")
+    assert len(found["mended"]) == 2
+    assert [one["name"] for one in found["findings"]] == ["outbox"]
+
+
+def test_the_doctor_says_where_there_is_no_store(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute("DROP DATABASE IF EXISTS anew_none WITH (FORCE)")
+        other.execute("CREATE DATABASE anew_none")
+    ended = subprocess.run(
+        [*command(), "doctor", database.replace("/postgres?", "/anew_none?")],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert ended.returncode == 4
+    assert "holds no store" in ended.stderr

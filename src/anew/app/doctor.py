@@ -11,7 +11,9 @@ from anew.config import Settings
 from anew.engine import Batch, Call, Engine, recover
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, NotSupported
-from anew.store.sqlite import Copied, Examination, Places, back_up, examine, open_sqlite, restore
+from anew.store.postgres import examine_postgres, open_postgres
+from anew.store.sql.examination import Examination
+from anew.store.sqlite import Copied, Places, back_up, examine, open_sqlite, restore
 from anew.tasks.opening import DEFAULTS
 
 SWEPT = 1_000
@@ -31,22 +33,31 @@ def file_of(settings: Settings) -> Path:
     """
     if settings.store.url is not None:
         raise NotSupported(
-            "the jobs are in a PostgreSQL database (--store): pg_dump and pg_restore copy it, and its own tools examine it"
+            "the jobs are in a PostgreSQL database (--store), which pg_dump and pg_restore copy"
         )
     return settings.store.root_dir
 
 
-def look_over(root_dir: Path) -> Examination:
-    """Look the store of a data directory over; nothing is changed.
+def store_of(settings: Settings) -> Path | str:
+    """Give where the jobs are: a path as `Places.at` has it, or the address of a database."""
+    return settings.store.url or settings.store.root_dir
+
+
+def look_over(where: Path | str) -> Examination:
+    """Look a store over; nothing is changed.
+
+    Args:
+        where: See `store_of`.
 
     Raises:
         NotFound: There is no store.
         StoreFailed: It cannot be read at all.
     """
-    return examine(Places.at(root_dir), SystemClock().now())
+    now = SystemClock().now()
+    return examine_postgres(where, now) if isinstance(where, str) else examine(Places.at(where), now)
 
 
-def make_anew(root_dir: Path, seen: Examination) -> Examination:
+def make_anew(where: Path | str, seen: Examination) -> Examination:
     """Make anew what is derived, as far as it was found wrong, and look again.
 
     A server may go on beside it: every change is a transaction among its own.
@@ -55,7 +66,7 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         StoreBusy: Another process is writing and does not let go.
         StoreFailed: The store failed.
     """
-    store = open_sqlite(Places.at(root_dir), exclusive=False)
+    store = open_postgres(where) if isinstance(where, str) else open_sqlite(Places.at(where), exclusive=False)
     try:
         engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
         apply_one(engine, _mend_texts)
@@ -75,7 +86,7 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         apply_one(engine, lambda batch: batch.correct(found))
     finally:
         store.close()
-    return look_over(root_dir)
+    return look_over(where)
 
 
 def _mend_texts(batch: Batch) -> None:

@@ -28,15 +28,25 @@ def _directory(given: str | None) -> Path:
     return file_of(load({"root_dir": given, "no_fwp": True}).settings)
 
 
+def _where(given: str | None) -> Path | str:
+    """Give where the jobs are that a command is asked about."""
+    from anew.app.doctor import directory_of, store_of  # only here: help starts fast
+
+    is_database = given is not None and given.startswith(("postgresql://", "postgres://"))
+    flags = {"store": given} if is_database else {"root_dir": given}
+    settings = load(flags | {"no_fwp": True}).settings
+    return store_of(settings) if is_database or given is None else directory_of(settings)
+
+
 @click.command()
 @click.argument("store", required=False, metavar="[STORE]")
 @click.option("--repair", is_flag=True, help="Make anew what is derived from the rows.")
 @_root_dir
 @_json
 def doctor(store: str | None, repair: bool, root_dir: str | None, as_json: bool) -> int:
-    """Check a store: is the file whole, do its counters match its jobs, is the machine fit for it?
+    """Check a store: is it whole, do its counters match its jobs, is the machine fit for it?
 
-    STORE is a server's data directory or a file such as jobs.db, the same as --root-dir.
+    STORE is a server's data directory or a file such as jobs.db, the same as --root-dir; or postgresql://... of a database.
 
     Changes nothing without --repair, and may be run beside a server. --repair counts the counters again, finds the heads of the
     queues again, gives back the jobs of processes that have died, and removes what belongs to no job. What it cannot mend
@@ -50,6 +60,7 @@ def doctor(store: str | None, repair: bool, root_dir: str | None, as_json: bool)
       anew doctor
       anew doctor jobs.db
       anew doctor --root-dir /var/lib/anew --json
+      anew doctor postgresql://ada@db.example.org/jobs
       anew doctor --repair
     """
     from anew.app.doctor import look_over, make_anew
@@ -58,11 +69,11 @@ def doctor(store: str | None, repair: bool, root_dir: str | None, as_json: bool)
         raise InvalidInput(
             f"{shown(store)} and --root-dir {shown(root_dir)}: expected one of them", field="root-dir"
         )
-    directory = _directory(store or root_dir)
-    seen = look_over(directory)
+    where = _where(store or root_dir)
+    seen = look_over(where)
     mended: list[str] = []
     if repair and any(finding.derived for finding in seen.findings):
-        before, seen = seen, make_anew(directory, seen)
+        before, seen = seen, make_anew(where, seen)
         left = {finding.name for finding in seen.findings}
         mended = [finding.found for finding in before.findings if finding.name not in left]
     findings = [

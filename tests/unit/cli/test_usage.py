@@ -27,7 +27,8 @@ PRIORITY = "--priority N  Low first; 32768 if never set.  [0<=x<=65535]"
         ("policy lnt", 'anew policy: "lnt" is no command; did you mean "lint"?', "Usage: anew policy [OPTIONS] COMMAND [ARGS]..."),
         ("jobs shwo", 'anew jobs: "shwo" is no command; did you mean "show"?', "Usage: anew jobs [OPTIONS] COMMAND [ARGS]..."),
         ("--nosuch", "No such option '--nosuch'.", ROOT),
-        ("serve --por 3", "No such option '--por'. (Did you mean one of: '--fwp-port', '--port', '--store'?)", "Usage: anew serve [OPTIONS]"),
+        ("serve --por 3", "No such option '--por'. (Did you mean one of: '--fwp-port', '--port', '--store'?)",
+     "Usage: anew serve [OPTIONS]"),
         (
             "policy lint --jobs x",
             "Invalid value for '--jobs': 'x' is not a valid integer.",

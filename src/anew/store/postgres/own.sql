@@ -44,3 +44,24 @@ DELETE FROM outbox WHERE id IN (@marks);
 -- name: refuse_outbox_row
 -- One that can be no job.
 UPDATE outbox SET refused = ? WHERE id = ?;
+
+-- name: damaged
+-- Jobs of which something cannot be read and that have not been set aside.
+SELECT id FROM job WHERE (
+    state NOT IN (@STATES) OR (payload IS NULL AND payload_bytes IS NULL)
+    OR payload_bytes <> coalesce((SELECT sum(length(data)) FROM payload WHERE job_id = job.id), 0)
+) AND id NOT IN (SELECT job_id FROM attempt WHERE outcome = 'corrupt');
+
+-- name: extent
+-- For the doctor: how many jobs there are, and the bytes of all tables.
+SELECT (SELECT count(*) FROM job), (SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
+    WHERE relnamespace = 'anew'::regnamespace AND relkind = 'r');
+
+-- name: alive_sessions
+-- For the doctor: the sessions whose processes have the locks that show that they live.
+SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = 'turn'::regclass::oid;
+
+-- name: count_refused
+-- For the doctor: rows of the outbox that can be no jobs.
+SELECT count(*) FROM outbox WHERE refused IS NOT NULL;

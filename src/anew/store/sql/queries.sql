@@ -802,6 +802,12 @@ SELECT queue FROM (SELECT * FROM head EXCEPT SELECT * FROM stored) AS missing
 UNION
 SELECT queue FROM (SELECT * FROM stored EXCEPT SELECT * FROM head) AS wrong;
 
+-- name: records_amiss
+-- For the doctor: jobs that do not know how many records they have.
+SELECT id FROM job WHERE records <> (SELECT count(*) FROM attempt WHERE job_id = job.id)
+    OR record_bytes <> (SELECT coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
+        FROM attempt WHERE job_id = job.id);
+
 -- name: recount_records
 -- For the doctor: make the numbers of records and of their bytes anew.
 UPDATE job SET (records, record_bytes) = (

@@ -8,13 +8,14 @@ import resource
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from anew import __version__
 from anew.errors import NotFound, StoreFailed
-from anew.jobs.ids import COUNTER_BITS, IdText
+from anew.jobs.ids import IdText
+from anew.store.sql.examination import FEW, REPAIR, Examination, Finding, content
 from anew.store.sql.reader import SqlReader
 from anew.store.sqlite.opening import (
     APPLICATION_ID,
@@ -28,46 +29,11 @@ from anew.store.sqlite.reading import SqliteReading
 from anew.store.sqlite.words import STATEMENTS
 from anew.units import shown
 
-FEW = 5
-"""How many of very many are named."""
-
 FREE_BYTES = 512 << 20
 LOG_BYTES = 256 << 20
 OPEN_FILES = 4_096
-CLOCK_MS = 60_000
 
 RESTORE = "Stop the server and restore a backup: anew restore FILE --force"
-REPAIR = "anew doctor --repair"
-
-
-class Finding(NamedTuple):
-    """Something that is not as it should be.
-
-    Attributes:
-        name: What was looked at; never changes.
-        found: What is wrong.
-        mend: What to do.
-        derived: `mend` can make it anew from the rows.
-        keys: The jobs concerned, where `mend` needs them.
-    """
-
-    name: str
-    found: str
-    mend: str
-    derived: bool = False
-    keys: tuple[int, ...] = ()
-
-
-class Examination(NamedTuple):
-    """What was found.
-
-    Attributes:
-        facts: What is so, by name, for people.
-        findings: What should not be so.
-    """
-
-    facts: dict[str, str]
-    findings: list[Finding]
 
 
 def examine(places: Places, now: int) -> Examination:
@@ -189,89 +155,19 @@ def _content(
             "texts", f"{damaged} rows have a queue or a type that cannot be read", REPAIR, derived=True
         )
         return  # what follows reads those texts
-    yield from _derived(connection)
-    yield from _of_nobody(connection)
-    yield from _sessions(connection, places, facts)
-    yield from _damaged(connection, IdText(str(meta["tag"])))
-    ahead = (int(meta["last_key"]) >> COUNTER_BITS) - now
-    if ahead > CLOCK_MS:
-        yield Finding(
-            "clock",
-            f"the newest job was stored {ahead // 1_000} s ahead of this machine's clock",
-            "Set the clock right; jobs that wait for a time wait so much longer",
-        )
-
-
-def _derived(connection: apsw.Connection) -> Iterator[Finding]:
-    _, counters, queues, blocked, forgotten = SqlReader(SqliteReading(connection, owned=False)).recount()
-    wrong = [(queue, str(state), n) for (queue, state), n in counters.items()]
-    wrong += [(queue, "blocked", n) for queue, n in blocked.items()]
-    if wrong:
-        few = ", ".join(f"{queue} {state} by {n:+d}" for queue, state, n in wrong[:FEW])
-        yield Finding(
-            "counters", f"{len(wrong)} counters are not what the rows say: {few}", REPAIR, derived=True
-        )
-    if queues:
-        few = ", ".join(queues[:FEW])
-        yield Finding(
-            "heads", f"{len(queues)} queues have a wrong head of their line: {few}", REPAIR, derived=True
-        )
-    amiss = {*_keys(connection, "blocked_amiss"), *_keys(connection, "limited_amiss")}
-    amiss.update(_keys(connection, "limited_of_nobody"))
-    if amiss or forgotten:
-        found = f"{len(amiss)} jobs stand otherwise with their limits' keys than the rows say, {len(forgotten)} keys are forgotten"
-        yield Finding("limits", found, REPAIR, derived=True)
-    keys = _keys(connection, "records_amiss")
-    if keys:
-        found = f"{len(keys)} jobs have another number of records than their rows say"
-        yield Finding("records", found, REPAIR, derived=True, keys=keys)
-
-
-def _of_nobody(connection: apsw.Connection) -> Iterator[Finding]:
-    for name, statement, what in (
-        ("payloads", "parts_of_nobody", "payloads"),
-        ("attempts", "records_of_nobody", "records of failures"),
-    ):
-        keys = _keys(connection, statement)
-        if keys:
-            yield Finding(
-                name, f"there are {what} of {len(keys)} jobs that are gone", REPAIR, derived=True, keys=keys
-            )
-    if staged := _keys(connection, "staged_by_nobody"):
-        found = f"{len(staged)} payloads were begun by processes that have died"
-        yield Finding("staged", found, REPAIR, derived=True)
-
-
-def _sessions(connection: apsw.Connection, places: Places, facts: dict[str, str]) -> Iterator[Finding]:
     presence = Presence(places.sessions) if places.sessions.is_dir() else None
-    rows = list(connection.execute(STATEMENTS.text("sessions")))
-    alive = [pid for id_, pid, _ in rows if presence is not None and presence.is_alive(id_)]
-    if presence is not None:
-        presence.close_descriptors()
-    facts["processes"] = ", ".join(map(str, alive)) or "none"
-    if len(alive) < len(rows):
-        found = f"{len(rows) - len(alive)} processes have died and have not been cleared away"
-        yield Finding("sessions", found, f"Any start does it, or: {REPAIR}", derived=True)
-    lost = connection.execute(STATEMENTS.text("held_by_nobody"), (1 << 40,)).fetchall()
-    if lost:
-        yield Finding(
-            "holds", f"{len(lost)} jobs are held by processes that nobody knows", REPAIR, derived=True
+    try:
+        yield from content(
+            SqliteReading(connection, owned=False),
+            IdText(str(meta["tag"])),
+            int(meta["last_key"]),
+            lambda session: presence is not None and presence.is_alive(session),
+            facts,
+            now,
         )
-
-
-def _damaged(connection: apsw.Connection, ids: IdText) -> Iterator[Finding]:
-    keys = _keys(connection, "damaged")
-    if keys:
-        few = ", ".join(map(ids.write, keys[:FEW]))
-        yield Finding(
-            "jobs",
-            f"of {len(keys)} jobs a payload, a policy or a state cannot be read: {few}",
-            "Nothing: each is set aside when it is met, and the others run",
-        )
-
-
-def _keys(connection: apsw.Connection, statement: str) -> tuple[int, ...]:
-    return tuple(key for (key,) in connection.execute(STATEMENTS.text(statement)))
+    finally:
+        if presence is not None:
+            presence.close_descriptors()
 
 
 def _first(connection: apsw.Connection, statement: str) -> Any:

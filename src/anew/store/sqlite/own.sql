@@ -16,13 +16,6 @@ FROM failing CROSS JOIN job ON job.id = failing.id CROSS JOIN attempt AS a ON a.
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
 GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
 
--- name: records_amiss
--- Jobs that do not know how many records they have.
-SELECT id FROM job WHERE (records, record_bytes) IS NOT (
-    SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
-    FROM attempt WHERE job_id = job.id
-);
-
 -- name: damaged
 -- Jobs of which something cannot be read and that have not been set aside.
 SELECT id FROM job WHERE (

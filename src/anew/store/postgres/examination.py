@@ -1,0 +1,105 @@
+"""Looks a store in PostgreSQL over: its rows, the server's settings, its clock beside this machine's."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+import psycopg
+
+from anew import __version__
+from anew.errors import NotFound, StoreFailed
+from anew.jobs.ids import IdText
+from anew.store.postgres.address import without_password
+from anew.store.postgres.opening import SCHEMA, connect, executor, migrations
+from anew.store.postgres.reading import Connection, WriterReading
+from anew.store.sql.examination import Examination, Finding, content
+
+APART_MS = 1_000
+"""By how much clocks may differ before it is told: a retry comes so much too early or too late."""
+
+
+def examine(url: str, now: int) -> Examination:
+    """Look a store over; nothing is changed, and servers may go on beside it.
+
+    Raises:
+        NotFound: There is no store.
+        StoreFailed: It cannot be reached, or not be read.
+    """
+    connection = connect(url, default_transaction_read_only="on")
+    try:
+        facts = {"store": without_password(url), "program": _program(connection)}
+        findings = list(_settings(connection, now))
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")  # rows and counters are of one moment
+        findings += _schema(connection, url, facts)
+        if not findings or findings[-1].name != "schema":
+            findings += _content(WriterReading(connection, executor(connection)), facts, now)
+    except psycopg.Error as error:
+        raise StoreFailed(f"the store cannot be read: {' '.join(str(error).split())}") from error
+    finally:
+        connection.close()
+    return Examination(facts, findings)
+
+
+def _program(connection: Connection) -> str:
+    server = connection.info.parameter_status("server_version")
+    return f"anew {__version__}, PostgreSQL {server}, Python {platform.python_version()}"
+
+
+def _settings(connection: Connection, now: int) -> Iterator[Finding]:
+    """Look at what an answer's promise rests on."""
+    for name, mend in (
+        ("fsync", "Set fsync = on: without it a crash may lose everything"),
+        ("full_page_writes", "Set full_page_writes = on: without it a crash may damage the database"),
+        (
+            "synchronous_commit",
+            "Set synchronous_commit = on, or say --commit relaxed, so that /health says it too",
+        ),
+    ):
+        ((value,),) = connection.execute("SELECT current_setting(%s)", (name,)).fetchall()
+        if value == "off":
+            yield Finding(name, f"{name} is off", mend)
+    ((there,),) = connection.execute(
+        "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    ).fetchall()
+    apart = int(there) - now
+    if abs(apart) > APART_MS:
+        side = "ahead of" if apart > 0 else "behind"
+        yield Finding(
+            "clock",
+            f"the database's clock is {abs(apart) / 1_000:.1f} s {side} this machine's",
+            "Have both keep time by NTP: each process compares times with its own clock",
+        )
+
+
+def _schema(connection: Connection, url: str, facts: dict[str, str]) -> Iterator[Finding]:
+    found = connection.execute("SELECT to_regclass(%s)::text", (f"{SCHEMA}.schema_version",)).fetchall()
+    if found == [(None,)]:
+        raise NotFound(
+            f"{without_password(url)} holds no store; expected the database of: anew serve --store"
+        )
+    ((present,),) = connection.execute("SELECT version FROM schema_version").fetchall()
+    newest = max(number for number, _ in migrations())
+    facts["schema"] = str(present)
+    if present > newest:
+        mend = "Use the newer Anew that wrote it"
+        yield Finding("schema", f"the store has schema {present}, this program knows up to {newest}", mend)
+    elif present < newest:
+        mend = "Start a server or a program with this version, which brings it up to date"
+        yield Finding("schema", f"the store has schema {present}, this program writes {newest}", mend)
+
+
+def _content(reading: WriterReading, facts: dict[str, str], now: int) -> Iterator[Finding]:
+    meta = dict(reading.run("read_meta").fetchall())
+    ((jobs, size),) = reading.run("extent").fetchall()
+    facts["jobs"], facts["size"] = str(jobs), f"{size / (1 << 20):.1f} MiB"
+    alive = {session for (session,) in reading.run("alive_sessions").fetchall()}
+    ids, last_key = IdText(str(meta["tag"])), int(meta["last_key"])
+    yield from content(reading, ids, last_key, alive.__contains__, facts, now)
+    ((refused,),) = reading.run("count_refused").fetchall()
+    if refused:
+        yield Finding(
+            "outbox",
+            f"{refused} rows of the outbox are no jobs",
+            "Look at them (SELECT id, refused FROM anew.outbox WHERE refused IS NOT NULL), and delete them",
+        )
