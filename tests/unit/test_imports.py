@@ -62,6 +62,7 @@ ARROWS: dict[str, set[str]] = {
         "web",
         "worker",
         "engine",
+        "store.sql",
         "store.sqlite",
         "store.postgres",
         *BELOW_ENGINE,
