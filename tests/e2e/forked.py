@@ -30,6 +30,9 @@ from tests.signals import STOPS
 MOST_BYTES = 1 << 17
 """Of a request: arguments and environment."""
 
+BEGUN, ENDED, SIZE = b"b", b"e", 12
+"""What is told of a process, a letter and eleven digits: that it has begun, and its id; that it has ended, and its status."""
+
 
 class Forked:
     """A process of ``anew``, with the methods of `subprocess.Popen` that are used here.
@@ -37,20 +40,34 @@ class Forked:
     Args:
         words: Subcommand and arguments.
         env: Its environment.
+        leads: It leads a session of its own.
+        merged: What it writes to stderr comes from ``stdout`` too.
     """
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self, words: Sequence[str], env: Mapping[str, str], *, leads: bool = False, merged: bool = False
+    ) -> None:
         self.args = ["anew", *words]
         self.returncode: int | None = None
         ignored = [number for number in STOPS if signal.getsignal(number) is signal.SIG_IGN]
-        request = {"words": [*words], "env": {**env}, "folder": os.getcwd(), "ignored": ignored}
-        pipes = [os.pipe() for _ in range(3)]
-        out, err, self._told = (reading for reading, _ in pipes)
-        socket.send_fds(_asking(), [json.dumps(request).encode()], [writing for _, writing in pipes])
+        request = {
+            "words": [*words],
+            "env": {**env},
+            "folder": os.getcwd(),
+            "ignored": ignored,
+            "leads": leads,
+        }
+        pipes = [os.pipe() for _ in range(2 if merged else 3)]
+        (out, to_out), *err, (self._told, to_told) = pipes
+        given = [to_out, err[0][1] if err else to_out, to_told]
+        socket.send_fds(_asking(), [json.dumps(request).encode()], given)
         for _, writing in pipes:
             os.close(writing)
-        self.stdout, self.stderr = (io.TextIOWrapper(open(pipe, "rb"), "utf-8") for pipe in (out, err))  # noqa: SIM115
-        self.pid = int.from_bytes(os.read(self._told, 4))
+        self.stdout = io.TextIOWrapper(open(out, "rb"), "utf-8")  # noqa: SIM115 - its owner closes it
+        self.stderr = io.TextIOWrapper(open(err[0][0], "rb"), "utf-8") if err else None  # noqa: SIM115
+        told = os.read(self._told, SIZE)
+        assert told.startswith(BEGUN), f"{self.args} has not begun: {told!r}"
+        self.pid = int(told[1:])
         os.set_blocking(self._told, False)
         self._lock = threading.Lock()
 
@@ -59,7 +76,7 @@ class Forked:
         with self._lock:
             if self.returncode is None:
                 with contextlib.suppress(BlockingIOError):
-                    self.returncode = int.from_bytes(os.read(self._told, 4), signed=True)
+                    self.returncode = int(os.read(self._told, SIZE).removeprefix(ENDED))
                     os.close(self._told)
         return self.returncode
 
@@ -126,22 +143,25 @@ def become_what_is_asked_for() -> None:
         os.close(out)
         os.close(err)
         _wait_and_tell(child, told)
+    request = json.loads(text)
     os.dup2(out, 1)
     os.dup2(err, 2)
+    _dress(request)
+    os.write(told, BEGUN + b"%011d" % os.getpid())  # from now on it can be killed, with its session
     for one in descriptors:
         os.close(one)
-    _dress(json.loads(text))
 
 
 def _wait_and_tell(child: int, told: int) -> None:
+    _, status = os.waitpid(child, 0)
     with contextlib.suppress(BrokenPipeError):  # who asked has ended
-        os.write(told, child.to_bytes(4))
-        _, status = os.waitpid(child, 0)
-        os.write(told, os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
+        os.write(told, ENDED + b"%011d" % os.waitstatus_to_exitcode(status))
     os._exit(0)
 
 
 def _dress(request: dict[str, Any]) -> None:
+    if request["leads"]:
+        os.setsid()
     for number in request["ignored"]:
         signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
