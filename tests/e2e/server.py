@@ -18,6 +18,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from .forked import Forked
 from .wire import Address
 
 START_TIMEOUT_S = 30.0
@@ -62,6 +63,19 @@ def flag_list(flags: dict[str, Any]) -> list[str]:
     return words
 
 
+def _started(words: list[str]) -> subprocess.Popen[str] | Forked:
+    if "ANEW_TEST_SERVER" not in os.environ:
+        return Forked(words, environment())
+    return subprocess.Popen(
+        [*command(), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+
+
 class ServerProcess:
     """A running ``serve``; construction returns when it says that it listens.
 
@@ -92,14 +106,7 @@ class ServerProcess:
             from tests.postgres import database_of
 
             flags.setdefault("store", database_of(root_dir))
-        self._process = subprocess.Popen(
-            [*command(), "serve", *flag_list(flags)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-        )
+        self._process = _started(["serve", *flag_list(flags)])
         self._readers = [
             threading.Thread(target=self._read, args=(pipe,), daemon=True)
             for pipe in (self._process.stdout, self._process.stderr)

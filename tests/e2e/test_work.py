@@ -14,7 +14,7 @@ import pytest
 from tests.signals import ignored, ignores
 
 from .client import Client
-from .command import anew
+from .command import anew, anew_process
 from .server import START_TIMEOUT_S, ServerProcess
 from .wire import Address
 from .worker import Gate, Worker
@@ -39,7 +39,7 @@ def work() -> Iterator[Callable[..., Worker]]:
 def test_payload_environment_and_success(server: ServerProcess, client: Client, queue: str) -> None:
     job_id = client.enqueue(queue, type="greet", payload={"name": "Ada", "n": [1, "é"]})["id"]
     program = 'cat; echo; echo "$ANEW_JOB_ID $ANEW_JOB_TYPE $ANEW_JOB_QUEUE $ANEW_JOB_ATTEMPTS"'
-    done = anew(server.address, "work", "-q", queue, "--drain", "--", "sh", "-c", program)
+    done = anew_process(server.address, "work", "-q", queue, "--drain", "--", "sh", "-c", program)
     assert done.returncode == 0, done.stderr
     payload, facts = done.stdout.splitlines()
     assert json.loads(payload) == {"name": "Ada", "n": [1, "é"]}
@@ -52,7 +52,7 @@ def test_payload_environment_and_success(server: ServerProcess, client: Client, 
 def test_the_payload_arrives_byte_for_byte(server: ServerProcess, client: Client, queue: str) -> None:
     text = '{"b":1.50,"a":[1e2,12345678901234567890123]}'
     assert anew(server.address, "enqueue", "t", "-q", queue, text).returncode == 0
-    done = anew(server.address, "work", "-q", queue, "--drain", "--", "cat")
+    done = anew_process(server.address, "work", "-q", queue, "--drain", "--", "cat")
     assert (done.returncode, done.stdout) == (0, text)
 
 
@@ -61,9 +61,9 @@ def test_a_large_payload_and_a_program_that_does_not_read_it(
 ) -> None:
     client.enqueue(queue, payload="x" * 3_000_000)
     client.enqueue(queue, payload="x" * 3_000_000)
-    done = anew(server.address, "work", "-q", queue, "--once", "--", "wc", "-c")
+    done = anew_process(server.address, "work", "-q", queue, "--once", "--", "wc", "-c")
     assert (done.returncode, done.stdout.strip()) == (0, "3000002")
-    assert anew(server.address, "work", "-q", queue, "--drain", "--", "true").returncode == 0
+    assert anew_process(server.address, "work", "-q", queue, "--drain", "--", "true").returncode == 0
     assert client.count(queue=queue) == 0
 
 
@@ -85,7 +85,7 @@ def test_a_failure_is_reported_with_the_end_of_stderr(
     server: ServerProcess, client: Client, queue: str, program: str, error_type: str, message: str
 ) -> None:
     job_id = client.enqueue(queue, retry_limit=0)["id"]
-    done = anew(server.address, "work", "-q", queue, "--drain", "--", "sh", "-c", program)
+    done = anew_process(server.address, "work", "-q", queue, "--drain", "--", "sh", "-c", program)
     assert done.returncode == 0, done.stderr
     assert client.job(job_id)["status"] == "dead"
     (error,) = client.errors(job_id)
@@ -97,11 +97,13 @@ def test_a_failed_job_is_retried_as_its_policy_says(
     server: ServerProcess, client: Client, queue: str
 ) -> None:
     job_id = client.enqueue(queue, backoff=IMMEDIATE)["id"]
-    assert anew(server.address, "work", "-q", queue, "--once", "--", "false").returncode == 1
+    assert anew_process(server.address, "work", "-q", queue, "--once", "--", "false").returncode == 1
     job = client.job(job_id)
     # Exponent 0, base 0, jitter 0: one second.
     assert (job["status"], job["attempts"], job["ready_at"] - job["failed_at"]) == ("scheduled", 1, 1_000)
-    done = anew(server.address, "work", "-q", queue, "--once", "--", "sh", "-c", 'echo "$ANEW_JOB_ATTEMPTS"')
+    done = anew_process(
+        server.address, "work", "-q", queue, "--once", "--", "sh", "-c", 'echo "$ANEW_JOB_ATTEMPTS"'
+    )
     assert (done.returncode, done.stdout) == (0, "1\n")
 
 
@@ -116,7 +118,7 @@ def test_a_run_that_takes_too_long_is_ended_with_all_it_started(
     held = threading.Thread(target=pipe.read_bytes, daemon=True)
     held.start()
     program = f"exec 3> {pipe}; echo working >&2; ({trap} exec sleep 100) & sleep 100"
-    done = anew(
+    done = anew_process(
         server.address, "work", "-q", queue, "--once", "--timeout", "300ms", "--", "sh", "-c", program
     )
     assert done.returncode == 1, done.stderr
@@ -133,7 +135,7 @@ def test_a_program_that_cannot_be_started_fails_the_job(
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     job_id = client.enqueue(queue, retry_limit=0)["id"]
-    assert anew(server.address, "work", "-q", queue, "--once", "--", str(script)).returncode == 1
+    assert anew_process(server.address, "work", "-q", queue, "--once", "--", str(script)).returncode == 1
     (error,) = client.errors(job_id)
     assert error["error_type"] == "cannot start"
     assert "No such file" in error["message"]
@@ -175,7 +177,7 @@ def test_a_program_does_not_see_the_token_of_its_worker(fresh_server: Callable[.
     server = fresh_server(token="s3cret")
     secrets = {"ANEW_TOKEN": "s3cret", "ANEW_SOME_PASSWORD": "s3cret"}
     assert anew(server.address, "enqueue", "t", "-q", "q", **secrets).returncode == 0
-    done = anew(server.address, "work", "-q", "q", "--once", "--", "env", **secrets)
+    done = anew_process(server.address, "work", "-q", "q", "--once", "--", "env", **secrets)
     assert done.returncode == 0, done.stderr
     assert "s3cret" not in done.stdout
     assert "ANEW_URL=" in done.stdout
@@ -186,7 +188,9 @@ def test_a_worker_may_take_from_several_queues(server: ServerProcess, client: Cl
     for name in ("a", "b", "c"):
         client.enqueue(queue + name)
     program = 'echo "$ANEW_JOB_QUEUE"'
-    done = anew(server.address, "work", "-q", f"{queue}a,{queue}b", "--drain", "--", "sh", "-c", program)
+    done = anew_process(
+        server.address, "work", "-q", f"{queue}a,{queue}b", "--drain", "--", "sh", "-c", program
+    )
     assert done.stdout.split() == [queue + "a", queue + "b"]
     assert client.count(queue=queue + "c") == 1
 
@@ -320,10 +324,10 @@ def test_a_worker_waits_for_a_server_that_is_not_there_yet(
 def test_drain_does_not_wait_for_a_server(fresh_server: Callable[..., ServerProcess]) -> None:
     gone = fresh_server()
     gone.kill()
-    done = anew(gone.address, "work", "-q", "q", "--drain", "--", "true")
+    done = anew_process(gone.address, "work", "-q", "q", "--drain", "--", "true")
     assert (done.returncode, done.stdout) == (3, "")
     assert "no server at" in done.stderr
 
 
 def test_drain_ends_at_once_when_there_is_nothing(server: ServerProcess, queue: str) -> None:
-    assert anew(server.address, "work", "-q", queue, "--drain", "--", "true").returncode == 0
+    assert anew_process(server.address, "work", "-q", queue, "--drain", "--", "true").returncode == 0

@@ -19,16 +19,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.e2e.forked import Forked
+
 from .wire import Address, Client
 
 START_TIMEOUT_S = 30.0
 LOG_LINES_KEPT = 2000
 
 
+OWN = [sys.executable, "-m", "anew"]
+"""The usual command; a server of it is forked instead of started, and counts as the same."""
+
+
 def server_command() -> list[str]:
     """Give the command that starts a server, without its flags."""
     chosen = os.environ.get("ANEW_TEST_SERVER")
-    return shlex.split(chosen) if chosen else [sys.executable, "-m", "anew"]
+    return shlex.split(chosen) if chosen else OWN
 
 
 class StartFailure(RuntimeError):
@@ -51,7 +57,7 @@ class Server:
         self.address: Address = ("", 0)
         self._fwp_address: Address | None = None
         self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES_KEPT)
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | Forked | None = None
         self._listening = threading.Event()
 
     def __enter__(self) -> Server:
@@ -65,16 +71,21 @@ class Server:
         standard = ["--root-dir", str(self.root), "--port", "0", "--no-admin", "--log-format", "json"]
         self._listening = threading.Event()
         self._fwp_address = None
+        self.process = self._started(["serve", *standard, *self.flags])
+        threading.Thread(target=self._watch, args=(self.process, self._listening), daemon=True).start()
+
+    def _started(self, words: list[str]) -> subprocess.Popen[str] | Forked:
         # A session of its own: the kill must reach a wrapper's children and nobody else.
-        self.process = subprocess.Popen(
-            [*self.command, "serve", *standard, *self.flags],
+        if self.command == OWN:
+            return Forked(words, os.environ, leads=True, merged=True)
+        return subprocess.Popen(
+            [*self.command, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
-        threading.Thread(target=self._watch, args=(self.process, self._listening), daemon=True).start()
 
     def start(self) -> Server:
         """Start the process and wait until it answers.
@@ -100,7 +111,7 @@ class Server:
         if reply.status != 200:
             raise StartFailure(f"/health answered {reply}")
 
-    def _watch(self, process: subprocess.Popen[str], listening: threading.Event) -> None:
+    def _watch(self, process: subprocess.Popen[str] | Forked, listening: threading.Event) -> None:
         assert process.stdout is not None
         with process.stdout:
             self.address = ("", 0)

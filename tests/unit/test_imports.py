@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,9 +154,14 @@ def wrong_arrows(module: str, names: Iterator[str]) -> list[str]:
 SOURCES = [(module_of(path), path) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@functools.cache
 def names_of(module: str, path: Path) -> list[str]:
-    tree = ast.parse(path.read_text("utf-8"))
-    return list(imported(tree, module, package=path.name == "__init__.py"))
+    return list(imported(tree_of(path), module, package=path.name == "__init__.py"))
 
 
 def test_every_room_has_its_arrows() -> None:
@@ -196,7 +202,7 @@ def test_engines_of_the_store_are_named_in_composition_roots_only() -> None:
 )
 def test_decisions_look_at_no_clock_no_chance_and_no_world(module: str, path: Path) -> None:
     assert {name.split(".")[0] for name in names_of(module, path)} & OUTSIDE_WORLD == set()
-    names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(tree_of(path)) if isinstance(node, ast.Name)}
     assert not {"open", "print", "input", "exec", "eval", "__import__"} & names
 
 
@@ -252,7 +258,7 @@ def touches(tree: ast.AST) -> list[str]:
 @pytest.mark.parametrize("module", [module for module, _ in SOURCES if room_of(module) in EDGES])
 def test_no_edge_touches_a_store(module: str) -> None:
     """It submits operations, or asks `engine.reads`."""
-    assert touches(ast.parse(dict(SOURCES)[module].read_text("utf-8"))) == []
+    assert touches(tree_of(dict(SOURCES)[module])) == []
 
 
 def test_touching_a_store_is_seen() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.client import Client
-from tests.e2e.command import anew, anew_json
+from tests.e2e.command import anew, anew_json, anew_process
 from tests.e2e.server import ServerProcess
 from tests.e2e.wire import Address
 
@@ -52,7 +52,8 @@ def test_a_subscription_is_set_up_breaks_is_repaired_and_gets_what_it_has_missed
             address, "publish", "orders", "--type", "order.paid", "--data", '{"id": 1}', "--attr", "region=eu"
         )
         until(lambda: [one["status"] for one in deliveries(address)] == ["delivered"])
-        anew(address, "publish", "orders", "--type", "order.paid", "--data", "@/dev/stdin", stdin='{"id": 2}')
+        words = ("publish", "orders", "--type", "order.paid", "--data", "@/dev/stdin")
+        anew_process(address, *words, stdin='{"id": 2}')
         until(lambda: deliveries(address, "--status", "dead"))
         (dead,) = deliveries(address, "--status", "dead", "--topic", "orders", "--since", "1h")
         assert (dead["dead_reason"], dead["attempts"]) == ("exhausted", 2)

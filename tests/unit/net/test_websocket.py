@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from anew.net import websocket
 from anew.net.seam import Request, WebSocket, WireLimits
 from tests.unit.net.http1_peer import fetch, get
 from tests.unit.net.loopback import App, Client, Site, limit_s, run, until
@@ -100,6 +101,12 @@ class WsSite(Site):
         if small:
             client.pause()
         return client
+
+
+@pytest.fixture
+def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer has 40 ms to hang up after the last frame."""
+    monkeypatch.setattr(websocket, "linger_ms", 40)
 
 
 async def read_frame(client: Client) -> tuple[int, bytes]:
@@ -253,6 +260,7 @@ def test_a_peer_that_is_gone_is_noticed(loop: str, end: str) -> None:
     run(test, loop)
 
 
+@pytest.mark.usefixtures("short_linger")
 @on_ws()
 async def test_its_owner_may_close_it_and_is_not_told(site: WsSite) -> None:
     client = await site.opened()
@@ -264,6 +272,7 @@ async def test_its_owner_may_close_it_and_is_not_told(site: WsSite) -> None:
     assert site.peer.closings == 0
 
 
+@pytest.mark.usefixtures("short_linger")
 @on_ws(WireLimits(stall_timeout_ms=40))
 async def test_a_peer_that_never_hangs_up_is_cut_off(site: WsSite) -> None:
     client = await site.opened()
