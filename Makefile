@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types check bench h2spec faktory-diff nightly examples lock clean
+.PHONY: help setup demo test lint types check bench h2spec faktory-diff postgres nightly examples lock clean
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,8 +52,14 @@ h2spec: $(STAMP) ## HTTP/2's public conformance tests against a server of their 
 faktory-diff: $(STAMP) ## the same lines to FAKTORY (a program or URL) and to ANEW (a URL; one is started without it)
 	@$(BIN)/python -m tests.differential.faktory $(ARGS) $(or $(FAKTORY),$(ANEW_TEST_FAKTORY)) $(or $(ANEW),anew)
 
+postgres: $(STAMP) ## tests of both protocols, their servers on PostgreSQL
+	@ANEW_TEST_STORE=postgres $(PYTEST) -n 2 -m "not file and not alone and not nightly" tests/e2e/fwp tests/e2e/test_two_nodes.py \
+		$(foreach part,bulk crons delete enqueue failure filter folding interruptions limits negotiation override own_routes patch query \
+		restart settle take unique values verdicts,tests/e2e/test_$(part).py)
+
 nightly: $(STAMP) ## the long set: more kills, more images, more trials
 	@ANEW_NIGHTLY=1 $(PYTEST)
+	@$(MAKE) postgres
 
 examples: $(STAMP) ## run the documents' examples again and write what they print and draw
 	@$(BIN)/python -m tests.unit.examples

@@ -427,6 +427,7 @@ def test_zizq_84_what_is_paused_enqueues_nothing_and_does_not_catch_up(
     assert client.count(queue=queue) <= (now_ms() - resumed_at) // 1_000 + 1
 
 
+@pytest.mark.file
 def test_zizq_88_times_that_were_missed_are_one_job(fresh_server: Start, fresh: Connect) -> None:
     server = fresh_server()
     client = fresh(server)
@@ -554,6 +555,7 @@ def test_a_server_that_names_no_entries_makes_no_group(fresh: Connect) -> None:
     assert fresh(fwp_port=0).get("/crons").data == {"crons": []}
 
 
+@pytest.mark.file
 def test_an_entry_whose_job_is_damaged_is_shown_all_the_same(fresh_server: Start, fresh: Connect) -> None:
     server = fresh_server()
     put(fresh(server), "g", entry("damaged"), entry("whole"))

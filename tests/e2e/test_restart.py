@@ -140,6 +140,7 @@ def test_what_was_answered_around_a_stop_is_stored(fresh_server: Start, fresh: C
     assert stored >= {response.data["id"] for response in answered}
 
 
+@pytest.mark.file
 def test_a_second_server_on_one_directory_is_refused(fresh_server: Start, fresh: Connect) -> None:
     server = fresh_server()
     with pytest.raises(AssertionError, match=r"another server .* holds the data directory"):
@@ -147,6 +148,7 @@ def test_a_second_server_on_one_directory_is_refused(fresh_server: Start, fresh:
     assert fresh(server).get("/health").status == 200
 
 
+@pytest.mark.file
 def test_a_server_ends_by_itself_when_another_process_has_met_a_failed_sync(
     fresh_server: Start, fresh: Connect
 ) -> None:
