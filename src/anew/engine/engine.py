@@ -235,9 +235,9 @@ class Engine:
             raise
         except Exception as error:
             answers.clear()
-            self.stalled = True
             self.stats.reset(counted)
             known = error if isinstance(error, StoreFull | StoreFailed) else self.store.explain(error)
+            self.stalled = not isinstance(known, StoreBusy)
             if not isinstance(known, StoreFailed):
                 self._put_back(batch)
             if known is not None and known is not error:
@@ -275,6 +275,8 @@ class Engine:
             self.due_at = self.store.next_due()
             self._cron_at = self.store.next_slot()
             self._limit_at = self.store.key_limits.next_look()
+        except StoreBusy:
+            pass  # the way to the store is lost: the next `begin` has all of it read again
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
         self._slot_ends_at = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from anew.engine.batch import Batch, Enqueued
 from anew.engine.ops import Call, Enqueue, Op
-from anew.errors import AnewError, Overloaded, StoreFull
+from anew.errors import AnewError, Overloaded, StoreBusy, StoreFull
 from anew.store.protocol import Position, Staging
 
 PART_BYTES = 256 << 10
@@ -42,6 +42,7 @@ class StagedInserts:
         self._bytes = 0
         self._under_way: Enqueue | None = None
         self._keys: Sequence[int] = ()
+        self._session = 0
         self._at: Position | None = None
         self._left_behind: list[tuple[int, int]] = []
 
@@ -82,6 +83,7 @@ class StagedInserts:
             raise StoreFull("no space for new jobs; settling goes on")
         assert self._under_way is not None
         assert self._at is not None
+        self._check_session(batch)
         jobs = self._under_way.jobs
         keys = self._keys or batch.keys_for(len(jobs))
         return keys, self._store.stage(keys, jobs, self._at, PART_BYTES)
@@ -98,7 +100,16 @@ class StagedInserts:
 
     def _finish(self, batch: Batch) -> Enqueued:
         assert self._under_way is not None
+        self._check_session(batch)
         return batch.insert(self._under_way.jobs, keys=self._keys)
+
+    def _check_session(self, batch: Batch) -> None:
+        """Make sure that the earlier parts are still there: they are not, where others have taken this process for dead."""
+        if self._keys and self._session != batch.store.session:
+            raise StoreBusy(
+                "this process was cut off from the store while long payloads were written; try again"
+            )
+        self._session = batch.store.session
 
     def _finished(self, result: Any) -> None:
         if isinstance(result, AnewError):

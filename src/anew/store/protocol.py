@@ -626,7 +626,10 @@ class Store(Protocol):
     """One engine's memory. See the module's text for who calls what when."""
 
     identity: Identity
-    session: int
+
+    @property
+    def session(self) -> int:
+        """This process's number; another one after others have taken it for dead, which `begin` finds out."""
 
     @property
     def limits(self) -> Mapping[str, Throttle]:

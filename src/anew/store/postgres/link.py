@@ -3,6 +3,9 @@
 One process writes at a time: whose turn it is has the lock on the one row of `turn`. So what is remembered of the rows is a cache
 that the row's number keeps true, as a file's change counter does on one machine, and the engine decides on what nobody else
 changes meanwhile. A batch shares one commit, whoever its operations come from.
+
+A lost connection is made again, in a thread of its own (`renewal.py`); until then the store is busy. What was not committed is done
+again. Where a COMMIT was under way, the new connection tells whether it lasts.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,10 +21,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
-from anew.store.postgres.opening import connect, executor, identify, migrate
+from anew.store.postgres.begun import Begun
+from anew.store.postgres.opening import connect, executor, identify, is_lost, let_go_in_child, migrate
 from anew.store.postgres.outbox import Outbox
+from anew.store.postgres.presence import CHANNEL, Grace, Presence
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
-from anew.store.postgres.waking import CHANNEL, Waking
+from anew.store.postgres.renewal import Renewal
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Device
 from anew.store.sql.reader import ReadLink
@@ -30,13 +36,22 @@ TURN_MS = 50
 """How long `begin` waits for its turn, in the line of those who do: some batches of other processes."""
 
 AGAIN_S = 0.01
-"""When to ask for the turn again after it has not come."""
+"""When to ask for the turn again after it has not come, or for a new connection."""
+
+DOUBT_S = 60.0
+"""How long to look for a database that was lost while a COMMIT was under way: a standby may have to take over."""
+
+LOCK_S = 10.0
+"""How long an opening waits for its session's lock, which nobody else can have."""
+
+REMEMBERED = 1_000
+"""Of so many sessions before this one it is remembered what they wrote last."""
 
 _BEGIN = "; ".join(
     (
         "BEGIN",
         f"SET LOCAL lock_timeout = '{TURN_MS}ms'",
-        "SELECT version, EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL) FROM turn FOR UPDATE",
+        "SELECT version, writer, buried, EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL) FROM turn FOR UPDATE",
     )
 )
 
@@ -58,10 +73,7 @@ def open_postgres(url: str, *, relaxed: bool = False, keep_first: int = 10, keep
     try:
         return SqlStore(link, keep_first=keep_first, keep_last=keep_last)
     except BaseException as error:
-        link.disconnect()
-        known = link.explain(error) if isinstance(error, Exception) else None
-        if known is not None:
-            raise known from error
+        link.give_up(error)
         raise
 
 
@@ -72,32 +84,110 @@ class PostgresLink:
         self._url, self._relaxed = url, relaxed
         self.statements = STATEMENTS
         self._abandoned = self._forked = self._synced = self._wrote = False
-        self._waking: Waking | None = None
+        self._begun = False  # a transaction, which what is raised belongs to
+        self._stale = False  # what is remembered of the rows may be wrong: the connection was lost
+        self._version = self._writer = self._buried = -1
+        self._renewal: Renewal | None = None
+        self._presence: Presence | None = None
+        self._notes: Begun | None = None
+        self._readings: weakref.WeakSet[PostgresReading] = weakref.WeakSet()
+        self._grace = Grace()
         self.connection = connect(url)
         try:
             migrate(self.connection)
             self.identity = identify(self.connection)
-            run = executor(self.connection)
             self.outbox = Outbox(STATEMENTS.runner(self.execute))
             self.run = self.run_apart = self.run_write = STATEMENTS.runner(self.execute)
-            self._execute = run
-            ((self.session,),) = self.run(
-                "open_session", (os.getpid(), time.time_ns() // 1_000_000)
-            ).fetchall()
-            self.run("show_alive", (self.session,))
-            self._version = version_of(run)
+            self._execute = executor(self.connection)
+            self._presence = Presence(url)
+            self._open_session(LOCK_S)
+            self._version = version_of(self._execute)
         except BaseException as error:
-            self.disconnect()
-            known = self.explain(error) if isinstance(error, Exception) else None
-            if known is not None:
-                raise known from error
+            self.give_up(error)
             raise
 
+    def give_up(self, error: BaseException) -> None:
+        """Let go of everything after an error of the opening; tell it in our words, if there are any.
+
+        Raises:
+            AnewError: What the error means.
+        """
+        self.disconnect()
+        cause = error.__cause__ if isinstance(error, StoreBusy) else error
+        if isinstance(cause, psycopg.Error):
+            known = self.explain(cause)
+            raise (known if isinstance(known, StoreFull) else _failed(cause)) from error
+
+    def _open_session(self, timeout_s: float) -> None:
+        """Give this process its session, and have its lock taken."""
+        assert self._presence is not None
+        self._started_at = time.time_ns() // 1_000_000
+        ((self.session,),) = self.run("open_session", (os.getpid(), self._started_at)).fetchall()
+        self.run("forget_commits", (self.session - REMEMBERED,))
+        if not self._presence.appear(self.session, timeout_s) and timeout_s:
+            raise StoreFailed(f"the lock of this process's session cannot be taken: {self._presence.failure}")
+        if self._notes is not None:
+            self._notes.move(self.session)
+
+    # -- the connection that writes
+
     def execute(self, text: str, bound: Sequence[Any] = ()) -> Any:
-        """Run a text whose marks are ``$1``, ``$2``; note whether it writes."""
+        """Run a text whose marks are ``$1``, ``$2``; note whether it writes.
+
+        Raises:
+            StoreBusy: The connection is lost, and no transaction was open. Inside of one it is psycopg's own error: see `explain`.
+        """
         if text[0] != "S":
             self._wrote = True
-        return self._execute(text, bound)
+        try:
+            return self._execute(text, bound)
+        except psycopg.Error as error:
+            if self._note_loss(error) and not self._begun:
+                raise self._lost() from error
+            raise
+
+    def _say(self, text: str) -> Any:
+        """Run a text without marks that may be several statements; gives the rows of the last one."""
+        try:
+            cursor = self.connection.execute(text)
+            while cursor.nextset():
+                pass
+        except psycopg.Error as error:
+            self._note_loss(error)
+            raise
+        return cursor
+
+    def _note_loss(self, error: psycopg.Error) -> bool:
+        """Report whether an error means that the connection is lost; begin to make another one."""
+        if not (is_lost(error) or self.connection.closed):
+            return False
+        if self._renewal is None and not self._forked:
+            self.connection.close()
+            self._stale = True
+            self._renewal = Renewal(lambda: connect(self._url))
+        return True
+
+    def _lost(self) -> StoreBusy | ForkedStore:
+        if self._forked:
+            return ForkedStore()
+        why = "" if self._renewal is None else self._renewal.failure
+        return StoreBusy(
+            f"the connection to the database was lost, and is being made again{why and ': '}{why}"
+        )
+
+    def _renew(self, timeout_s: float = 0.0) -> None:
+        """Go on with the new connection, if one is wanted.
+
+        Raises:
+            StoreBusy: There is none yet.
+        """
+        if self._renewal is None:
+            return
+        made = self._renewal.take(timeout_s)
+        if made is None:
+            raise self._lost()
+        self._renewal = None
+        self.connection, self._execute = made, executor(made)
 
     # -- transactions
 
@@ -107,51 +197,133 @@ class PostgresLink:
             raise ForkedStore
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
+        self._renew()
         try:
-            cursor = self.connection.execute(_BEGIN)
-            while cursor.nextset():
-                pass
-            ((version, self.outbox.waits),) = cursor.fetchall()
-        except psycopg.errors.LockNotAvailable as error:
-            self.connection.execute("ROLLBACK")
-            raise StoreBusy("another process is writing to the store") from error
-        except psycopg.OperationalError as error:
-            raise _failed(error) from error
+            version, self._writer, buried = self._take_turn()
+            if (self._stale or buried != self._buried) and not self._stands():
+                self._say("ROLLBACK")
+                self._open_session(0)
+                raise StoreBusy(
+                    "this process was taken for dead: it was cut off from the database for too long"
+                )
+        except psycopg.Error as error:
+            known = self.explain(error)
+            raise (known if known is not None else _failed(error)) from error
         self._synced = synced and not self._relaxed
-        self._wrote = False
-        changed = int(version) != self._version
-        self._version = int(version)
+        self._wrote, self._begun = False, True
+        changed = version != self._version or self._stale
+        self._version, self._buried, self._stale = version, buried, False
         return changed
 
+    def _take_turn(self) -> tuple[int, int, int]:
+        """Begin a transaction with the lock on `turn`; give the row.
+
+        Raises:
+            StoreBusy: Somebody else has it; no transaction is open.
+        """
+        try:
+            ((version, writer, buried, self.outbox.waits),) = self._say(_BEGIN).fetchall()
+        except psycopg.errors.LockNotAvailable as error:
+            self._say("ROLLBACK")
+            raise StoreBusy("another process is writing to the store") from error
+        return int(version), int(writer), int(buried)
+
+    def _stands(self) -> bool:
+        """Report whether this process's session is still there, in the turn, so that nobody removes it meanwhile."""
+        return bool(self.run("session_stands", (self.session, os.getpid(), self._started_at)).fetchall())
+
     def is_open(self) -> bool:
-        """Tell whether a transaction is open."""
-        return self.connection.info.transaction_status != TransactionStatus.IDLE
+        """Tell whether a transaction is open, or was when the connection was lost."""
+        return self._begun and self.connection.info.transaction_status != TransactionStatus.IDLE
 
     def commit(self, *, made_ready: bool) -> None:
-        """Make the transaction last, on the disk if it was begun so; tell those who wait for ready jobs."""
+        """Make the transaction last, on the disk if it was begun so; tell those who wait for ready jobs.
+
+        Raises:
+            StoreFailed: The connection was lost meanwhile, and it cannot be found out whether it lasts.
+        """
         if not self._wrote:
-            self.connection.execute("ROLLBACK")
+            self._say("ROLLBACK")
+            self._begun = False
             return
-        steps = ["UPDATE turn SET version = version + 1"]
+        try:
+            self._say("; ".join(self._ending(made_ready=made_ready)))
+        except psycopg.Error:
+            if self._renewal is None or not self._has_committed():
+                raise
+        self._begun = False
+        self._version += 1
+
+    def _ending(self, *, made_ready: bool) -> list[str]:
+        steps = [f"UPDATE turn SET version = version + 1, writer = {self.session}"]  # noqa: S608 - numbers
+        if self._writer not in (0, self.session):
+            steps.append(
+                f"INSERT INTO wrote VALUES ({self._writer}, {self._version}) "  # noqa: S608 - numbers
+                "ON CONFLICT (session) DO UPDATE SET version = excluded.version"
+            )
         if not self._synced:
             steps.append("SET LOCAL synchronous_commit = off")
         if made_ready:
             steps.append(f"NOTIFY {CHANNEL}, '{self.session}'")
-        self.connection.execute("; ".join([*steps, "COMMIT"]))
-        self._version += 1
+        return [*steps, "COMMIT"]
+
+    def _has_committed(self) -> bool:
+        """Find out whether the transaction lasts whose COMMIT was under way when the connection was lost.
+
+        Who has the turn knows that it is over, and each version names who wrote it.
+        """
+        until = time.monotonic() + DOUBT_S
+        try:
+            while time.monotonic() < until:
+                try:
+                    self._renew(AGAIN_S)
+                    version, writer, _ = self._take_turn()
+                    rows = self.run("committed", (self.session,)).fetchall()
+                    self._say("ROLLBACK")
+                except StoreBusy:
+                    continue
+                except psycopg.Error as error:
+                    if not self._note_loss(error):
+                        raise
+                    continue
+                doubted = self._version + 1
+                last = version if writer == self.session else max((noted for (noted,) in rows), default=-1)
+                return min(version, last) >= doubted
+        except Exception as error:
+            raise _failed(error) from error
+        except BaseException:  # Ctrl-C: it stays in doubt
+            self._abandoned = True
+            raise
+        raise StoreFailed(
+            f"the database was lost while a batch was being committed, and has not come back within {DOUBT_S:.0f} s"
+        )
 
     def sync(self) -> None:
         """Nothing: a commit has waited for the disk, where it had to."""
 
     def rollback(self, forget: Callable[[], None]) -> None:
-        """Undo the transaction, if one is open; have what is cached of the rows forgotten."""
-        if self.is_open():
-            self.connection.execute("ROLLBACK")
-        forget()
+        """Undo the transaction, if one is open; have what is cached of the rows forgotten.
+
+        Where the connection is lost there is nothing to undo, and the next `begin` has it forgotten.
+        """
+        try:
+            if self._renewal is None and self.connection.info.transaction_status != TransactionStatus.IDLE:
+                self._say("ROLLBACK")
+            self._begun = False
+            if self._renewal is None:
+                forget()
+        except (psycopg.Error, StoreBusy):
+            if self._renewal is None:
+                raise
+        finally:
+            self._begun = False
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long, for whoever is refused for it."""
-        rows = self.run("holds_turn").fetchall()
+        try:
+            rows = self.run("holds_turn").fetchall()
+        except StoreBusy as lost:
+            return lost
         if not rows:
             return StoreBusy("other processes have been writing to the store for too long; try again")
         pid, host, name = rows[0]
@@ -168,6 +340,8 @@ class PostgresLink:
 
     def wait_until_free(self, timeout_s: float) -> bool:
         """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
+        if self._renewal is not None:
+            return self._renewal.is_over(timeout_s)
         time.sleep(min(AGAIN_S, timeout_s))
         return timeout_s > AGAIN_S
 
@@ -175,8 +349,11 @@ class PostgresLink:
         """Nothing: a turn is taken by `begin` alone."""
 
     def has_changed(self) -> bool:
-        """Tell whether another process has written since the last transaction; outside of one."""
-        return version_of(self._execute) != self._version
+        """Tell whether another process has written since the last transaction, or the connection was lost; outside of one."""
+        try:
+            return self._renewal is not None or version_of(self.execute) != self._version
+        except StoreBusy:
+            return True
 
     def explain(self, error: Exception) -> AnewError | None:
         """Tell PostgreSQL's exception in our words; anything but "no space" and "busy" means that nothing may be trusted."""
@@ -184,9 +361,9 @@ class PostgresLink:
             return StoreFull("no space left on the device that holds the database")
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return StoreBusy("another process is writing to the store")
+        if is_lost(error):
+            return self._lost()
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
-            return _failed(error)
-        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
             return _failed(error)
         return None
 
@@ -199,43 +376,52 @@ class PostgresLink:
 
     def reading(self) -> ReadLink:
         """Read on the connection that writes."""
-        return WriterReading(self.connection, self._execute)
+        return WriterReading(self.execute)
 
     def open_reading(self) -> ReadLink:
         """Open a connection that reads."""
-        return PostgresReading(self._url)
+        reading = PostgresReading(self._url)
+        self._readings.add(reading)
+        return reading
 
     # -- other processes
 
     def is_alive(self, session: int) -> bool:
-        """Tell whether the process of a session still has the connection that its lock belongs to."""
-        return session == self.session or bool(self.run("is_alive", (session,)).fetchall())
+        """Tell whether somebody has the lock of a session, or had it a moment ago."""
+        if session == self.session:
+            return True
+        return self._grace.is_alive(session, locked=bool(self.run("is_alive", (session,)).fetchall()))
 
     def note_begun(self, slot: int, key: int) -> None:
-        """Nothing: of a process that dies, all that it held is suspected."""
+        """Note which job this process runs in one of its slots; 0: none. From any thread, outside of transactions."""
+        if self._notes is None:
+            self._notes = Begun(self._url, self.session)
+        self._notes.note(slot, key)
 
     def begun(self, session: int) -> frozenset[int] | None:
-        """Nobody notes it."""
-        return None
+        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
+        keys = self.run("begun", (session,)).fetchall()
+        return frozenset(key for (key,) in keys) - {0} if keys else None
 
     def forget(self, session: int) -> None:
-        """Nothing is left but its row."""
+        """Have all others look whether it was theirs; what it has noted goes with its row."""
+        self.execute("UPDATE turn SET buried = buried + 1")
+        self._buried += 1
 
     def listen(self) -> int | None:
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on."""
-        if self._waking is None:
-            self._waking = Waking(self._url, self.session)
-        return self._waking.fileno()
+        assert self._presence is not None
+        return self._presence.fileno()
 
     def poke_self(self) -> None:
         """Wake whoever of this process waits at that descriptor."""
-        if self._waking is not None:
-            self._waking.wake()
+        if self._presence is not None:
+            self._presence.wake()
 
     def hear(self) -> None:
         """Take what has come to that descriptor."""
-        if self._waking is not None:
-            self._waking.hear()
+        if self._presence is not None:
+            self._presence.hear()
 
     # -- the end
 
@@ -261,15 +447,19 @@ class PostgresLink:
     def close_in_child(self) -> None:
         """In a forked child: let go of the parent's connections, whose sessions the child would keep alive."""
         self._forked = True
-        os.close(self.connection.fileno())
-        if self._waking is not None:
-            self._waking.close_in_child()
+        let_go_in_child(self.connection)
+        for one in (self._presence, self._notes, *self._readings):
+            if one is not None:
+                one.close_in_child()
 
     def disconnect(self) -> None:
         """Let go of the connections."""
-        if self._waking is not None:
-            self._waking.close()
-            self._waking = None
+        for one in (self._presence, self._notes):
+            if one is not None:
+                one.close()
+        self._presence = self._notes = None
+        if self._renewal is not None:
+            self._renewal.stop()
         self.connection.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 from psycopg.types.string import StrDumper
@@ -25,7 +27,31 @@ SCHEMA: Final = "anew"
 OLDEST_VERSION: Final = 150_000
 """As `server_version_num` says it."""
 
-CONNECT_S: Final = 10
+ADDRESS: Final[dict[str, Any]] = {
+    "application_name": "anew",
+    "connect_timeout": 10,
+    # A network that swallows what is sent is noticed within some ten seconds.
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""What an address says unless it says something else."""
+
+ANSWER_S = 65.0
+"""How long an answer may take before the connection counts as lost: longer than PostgreSQL works on one statement."""
+
+WAIT_INTERVAL_S = 0.1
+
+LOST: Final = {
+    "57P01",  # it is being stopped, or the backend was ended by hand
+    "57P02",  # another backend has crashed
+    "57P03",  # it starts or stops
+    "57P05",  # idle for too long
+    "25P03",  # stopped inside a transaction for too long
+    "25006",  # it only reads
+}
+"""Codes of errors after which another connection may do better."""
 
 SETTINGS: Final = {
     "search_path": SCHEMA,
@@ -36,6 +62,7 @@ SETTINGS: Final = {
     "tcp_keepalives_count": "3",
     # A process that is stopped inside its transaction keeps everybody waiting for no longer than this.
     "idle_in_transaction_session_timeout": "10s",
+    "idle_session_timeout": "0",
     "statement_timeout": "60s",
     # The statements are few and name their indexes: plans are made once, and none walks a table that has an index for it.
     "plan_cache_mode": "force_generic_plan",
@@ -70,11 +97,30 @@ class _SumLoader(Loader):
         return int(self._load(data))
 
 
-def connect(url: str, **settings: str) -> psycopg.Connection[tuple[Any, ...]]:
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose every wait for an answer is bounded: a network that swallows what is sent would never tell."""
+
+    answer_s: float = ANSWER_S
+
+    def wait(self, gen: Any, interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> Any:
+        """Wait as psycopg does, but not for ever."""
+        try:
+            return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
+        except psycopg.errors._WaitTimeout as error:
+            if timeout is not None:
+                raise
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer within {self.answer_s:.0f} s") from error
+
+
+def connect(
+    url: str, *, answer_s: float | None = None, **settings: str
+) -> psycopg.Connection[tuple[Any, ...]]:
     """Open a connection on which each statement is a transaction of its own, until one says BEGIN.
 
     Args:
         url: ``postgresql://user@host/database``, or whatever else libpq takes.
+        answer_s: How long an answer may take before the connection counts as lost; None: `ANSWER_S`.
         settings: In place of those of `SETTINGS`, or beside them.
 
     Raises:
@@ -82,17 +128,12 @@ def connect(url: str, **settings: str) -> psycopg.Connection[tuple[Any, ...]]:
         StoreFailed: It cannot be reached, or refuses.
     """
     try:
-        connection = psycopg.connect(
-            url,
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            application_name="anew",
-            fallback_application_name="anew",
-        )
+        connection = _Connection.connect(autocommit=True, **{**ADDRESS, **conninfo_to_dict(url)})
     except psycopg.Error as error:
         raise StoreFailed(
             f"{without_password(url)} cannot be reached: {' '.join(str(error).split())}"
         ) from error
+    connection.answer_s = ANSWER_S if answer_s is None else answer_s
     try:
         _check(connection, url)
         wanted = ", ".join(
@@ -130,6 +171,28 @@ def _adapt(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         connection.adapters.register_dumper(kind, integers)
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_loader("numeric", _SumLoader)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Report whether an error means that a connection is of no use any more, and the next one may be.
+
+    Also where the server is about to end, or it is one that only reads, as after a failover.
+    """
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
+        return False
+    if error.sqlstate is None:  # libpq's own
+        return not isinstance(error, psycopg.InternalError)
+    return error.sqlstate in LOST or error.sqlstate.startswith("08")
+
+
+def let_go_in_child(connection: psycopg.Connection[Any] | None) -> None:
+    """In a forked child: let go of a connection of the parent's. What libpq says to a server at the end goes nowhere."""
+    if connection is None or connection.closed:
+        return
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(nowhere, connection.fileno(), inheritable=False)
+    os.close(nowhere)
+    connection.pgconn.finish()
 
 
 def executor(connection: psycopg.Connection[tuple[Any, ...]]) -> Callable[..., Any]:

@@ -18,8 +18,24 @@ FROM failing JOIN job ON job.id = failing.id JOIN attempt AS a ON a.id = (SELECT
 GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
 
 -- name: show_alive
--- This process's session lives as long as the connection that has this lock.
-SELECT pg_advisory_lock('turn'::regclass::oid::int, ?::int);
+-- This process's session lives as long as the connection that has this lock; whether it could be taken.
+SELECT pg_try_advisory_lock('turn'::regclass::oid::int, ?::int);
+
+-- name: session_stands
+-- Whether nobody has taken this process for dead.
+SELECT 1 FROM session WHERE id = ? AND pid = ? AND started_at = ?;
+
+-- name: forget_commits
+-- Who wrote last is remembered of so many sessions.
+DELETE FROM wrote WHERE session < ?;
+
+-- name: committed
+-- The last version that a session has written, as the next one to write has noted it.
+SELECT version FROM wrote WHERE session = ?;
+
+-- name: begun
+-- The jobs that a process had begun with.
+SELECT job_id FROM begun WHERE session = ?;
 
 -- name: is_alive
 -- Whether somebody has that lock.

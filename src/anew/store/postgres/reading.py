@@ -9,22 +9,19 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from anew.errors import StoreFailed
-from anew.store.postgres.opening import connect, executor
+from anew.errors import ForkedStore, StoreBusy, StoreFailed
+from anew.store.postgres.opening import connect, executor, is_lost, let_go_in_child
 from anew.store.postgres.words import STATEMENTS
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class WriterReading:
     """Reads on the connection that writes, as the open transaction sees the rows.
 
     Args:
-        connection: The writer's.
         execute: Runs a text on it.
     """
 
-    def __init__(self, connection: Connection, execute: Callable[..., Any]) -> None:
+    def __init__(self, execute: Callable[..., Any]) -> None:
         self.statements = STATEMENTS
         self.execute = execute
         self.run = STATEMENTS.runner(execute)
@@ -49,25 +46,41 @@ class PostgresReading:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._connection = connect(url, default_transaction_read_only="on")
+        self._url, self._forked = url, False
+        self._connection = self._connect()
         self.statements = STATEMENTS
         self.run = STATEMENTS.runner(self.execute)
 
     def execute(self, text: str, bound: Sequence[Any] = ()) -> Any:
-        """Run a text; outside of a snapshot on a new connection where the old one is broken.
+        """Run a text; outside of a snapshot once more on a new connection, where the old one turns out to be lost.
 
         Raises:
-            StoreFailed: There is no connection.
+            StoreBusy: There is no connection, or it was lost inside a snapshot.
         """
+        if self._connection.closed:
+            self._renew()
+        within = self._connection.info.transaction_status != TransactionStatus.IDLE
         try:
             return executor(self._connection)(text, bound)
-        except psycopg.OperationalError as error:
-            if not self._connection.broken:
+        except psycopg.Error as error:
+            if not is_lost(error):
                 raise
             self._connection.close()
-            self._connection = connect(self._url, default_transaction_read_only="on")
-            raise StoreFailed(f"the connection to the database was lost: {error}") from error
+            if within:
+                raise _lost(error) from error
+        self._renew()
+        return executor(self._connection)(text, bound)
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        return connect(self._url, default_transaction_read_only="on")
+
+    def _renew(self) -> None:
+        if self._forked:
+            raise ForkedStore
+        try:
+            self._connection = self._connect()
+        except StoreFailed as error:
+            raise _lost(error) from error
 
     def version(self) -> object:
         """Give the number of the last transaction that wrote."""
@@ -75,22 +88,37 @@ class PostgresReading:
 
     def snapshot(self) -> AbstractContextManager[object]:
         """Have all reads inside the block see the store as it is at one instant."""
-        if self._connection.info.transaction_status != TransactionStatus.IDLE:
+        if self._connection.info.transaction_status == TransactionStatus.INTRANS:
             return nullcontext()
         return self._snapshot()
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         try:
             yield
         finally:
-            if not self._connection.broken:
-                self._connection.execute("ROLLBACK")
+            if not self._connection.closed:
+                self._end_snapshot()
+
+    def _end_snapshot(self) -> None:
+        try:
+            self._connection.execute("ROLLBACK")
+        except psycopg.Error:  # what was read is right all the same
+            self._connection.close()
 
     def close(self) -> None:
         """Let go of the database."""
         self._connection.close()
+
+    def close_in_child(self) -> None:
+        """In a forked child: let go of the parent's connection."""
+        self._forked = True
+        let_go_in_child(self._connection)
+
+
+def _lost(error: Exception) -> StoreBusy:
+    return StoreBusy(f"the connection to the database was lost: {' '.join(str(error).split())}")
 
 
 def version_of(execute: Callable[..., Any]) -> int:

@@ -7,7 +7,7 @@ is removed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -25,10 +25,10 @@ class Payloads:
 
     Args:
         run: Runs a statement on the writer's connection.
-        session: Whose is what is written ahead.
+        session: Gives whose is what is written ahead.
     """
 
-    def __init__(self, run: Run, session: int) -> None:
+    def __init__(self, run: Run, session: Callable[[], int]) -> None:
         self._run, self._session = run, session
 
     def insert(self, key: int, payload: msgspec.Raw) -> None:
@@ -58,7 +58,7 @@ class Payloads:
                 if max_bytes <= 0:
                     return index, offset
                 if offset == 0:
-                    self._run("stage", (keys[index], self._session))
+                    self._run("stage", (keys[index], self._session()))
                 part = payload[offset : offset + PART_BYTES]
                 self._run("insert_payload", (keys[index], offset // PART_BYTES, part))
                 max_bytes -= len(part)

@@ -73,7 +73,7 @@ class SqlStore:
 
     def __init__(self, link: Link, *, keep_first: int = 10, keep_last: int = 90) -> None:
         self._link, self._run = link, link.run
-        self.identity, self.session = link.identity, link.session
+        self.identity = link.identity
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
@@ -114,7 +114,7 @@ class SqlStore:
         self.ready_among, self.fresh_ready = self._queues.ready_among, self._queues.touched_ready
         self.pause, self.unlist = self._queues.pause, self._queues.unlist
         self.list_queues = self._queues.list_names
-        self._payloads = Payloads(run, self.session)
+        self._payloads = Payloads(run, lambda: self.session)
         self.unstage, self.unstage_abandoned = self._payloads.unstage, self._payloads.unstage_abandoned
         self._key_limits = LimitedRows(run, self._queues)
         takes = Takes(run, self._queues, self._payloads)
@@ -131,6 +131,11 @@ class SqlStore:
         self._arrivals = Arrivals(run, self._queues, self._payloads, self._records, takes.occupy)
         self.insert, self.insert_plain = self._arrivals.insert, self._arrivals.insert_plain
         self.insert_moved = self._arrivals.insert_moved
+
+    @property
+    def session(self) -> int:
+        """This process's number; another one after others have taken it for dead."""
+        return self._link.session
 
     @property
     def staging(self) -> SqlStore:
