@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 SETTINGS = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "autovacuum = off")
 """Tests kill no server: nothing needs to reach the disk."""
@@ -53,3 +54,15 @@ def database_of(place: Path) -> str:
             connection.execute(f'CREATE DATABASE "{name}"')
         _databases[place] = server().get_uri(database=name)
     return _databases[place]
+
+
+def socket_path() -> str:
+    """Give the path of the server's socket, for a relay before it."""
+    parts = conninfo_to_dict(server().get_uri())
+    return f"{parts['host']}/.s.PGSQL.{parts.get('port', 5432)}"
+
+
+def url_through(port: int) -> str:
+    """Give the address of the usual database through a relay's port."""
+    parts = conninfo_to_dict(server().get_uri())
+    return f"postgresql://{parts['user']}@127.0.0.1:{port}/{parts['dbname']}"

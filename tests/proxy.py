@@ -1,4 +1,4 @@
-"""A relay between a client and a server over TCP that loses connections, or what is sent on them, when a test says so."""
+"""A relay between a client and a server that loses connections, or what is sent on them, when a test says so."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Proxy:
     """Listens on a port of its own and passes on, both ways, in one thread.
 
     Args:
-        port: The server's, on this machine.
+        target: The server's port on this machine, or the path of its socket.
 
     Attributes:
         swallows: What comes in, from either side, goes nowhere; connections stay open.
         refuses: New connections are closed at once.
     """
 
-    def __init__(self, port: int) -> None:
-        self._target = ("127.0.0.1", port)
+    def __init__(self, target: int | str) -> None:
+        self._target = target if isinstance(target, str) else ("127.0.0.1", target)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.swallows = self.refuses = False
@@ -103,7 +103,7 @@ class Proxy:
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()
-        server = socket.socket()
+        server = socket.socket(socket.AF_UNIX if isinstance(self._target, str) else socket.AF_INET)
         try:
             if self.refuses:
                 raise OSError
