@@ -42,11 +42,21 @@ class Database:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
+        self._name = ""
         self.start()
+
+    def empty(self) -> None:
+        """Have what follows use a database in which nothing is stored."""
+        self._name = f"jobs_{int(self._name.rpartition('_')[2] or 0) + 1}"
+        with psycopg.connect(self._url(self.port, "postgres"), autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {self._name}")
 
     def url(self, port: int | None = None) -> str:
         """Give its address, or that of a relay."""
-        return f"postgresql://postgres@127.0.0.1:{port or self.port}/postgres"
+        return self._url(port or self.port, self._name or "postgres")
+
+    def _url(self, port: int, name: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{port}/{name}"
 
     def start(self, *settings: str, wait: bool = True) -> None:
         """Start it.

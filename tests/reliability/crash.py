@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,7 @@ def run(
     flags: Sequence[str] = FLAGS,
     command: Sequence[str] | None = None,
     load_s: tuple[float, float] = LOAD_S,
+    beside: Callable[[], None] = lambda: None,
 ) -> Report:
     """Kill a server so many times under load, drain it and judge.
 
@@ -163,6 +164,7 @@ def run(
         flags: Extra flags of the server.
         command: The server's command, where it is not the usual one.
         load_s: Shortest and longest time under load before a kill, seconds.
+        beside: Called in each time under load; the server is started again when it has returned.
 
     Returns:
         The report; its `ok` says whether the server kept its promises.
@@ -180,6 +182,7 @@ def run(
             _start(server, report)
             point = chance.choice(AIMED) if chance.random() < 0.5 else "uniform"
             loader.tell(**_whereabouts(server), point=point, after=chance.uniform(*load_s))
+            beside()
             report.points[loader.hear()["killed"]] += 1
             server.kill()
             _note_death(server, report)

@@ -1,7 +1,7 @@
 """A program that embeds the engine, to be killed at any instant: it writes down what was acknowledged to it.
 
-Each line of its log is one event: ``E id`` an enqueue was acknowledged, ``s id`` a success is about to be reported, ``S id`` it was
-acknowledged. The log is written with one system call a line, so that a kill loses none that was written.
+Each line of its log is one event: ``E id`` an enqueue was acknowledged, ``R id`` it was refused, ``s id`` a success is about to be
+reported, ``S id`` it was acknowledged. The log is written with one system call a line, so that a kill loses none that was written.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from anew.engine import ThreadCommit
-from anew.errors import NotFound
+from anew.errors import NotFound, StoreBusy
 from anew.jobs import Failed, NewJob
 from anew.tasks.opening import open_engine
 
@@ -33,9 +34,11 @@ class Log:
         os.write(self._fd, "".join(f"{event} {one}\n" for one in ids).encode())
 
 
-def run(database: str, log_path: str, seed: int) -> None:
+def run(
+    database: str, log_path: str, seed: int, open_it: Callable[[str], ThreadCommit] = open_engine
+) -> None:
     """Enqueue, take, settle, fail and give back until killed."""
-    engine = open_engine(database)
+    engine = open_it(database)
     log, chance = Log(Path(log_path)), random.Random(seed)
     number = 0
     while True:
@@ -49,10 +52,15 @@ def run(database: str, log_path: str, seed: int) -> None:
                 ids.append(f"{os.getpid()}-{seed}-{number}")
                 body = msgspec.Raw(b'"' + ids[-1].encode() + b" " * chance.choice([0, 100, 5_000]) + b'"')
                 jobs.append(NewJob(type="t", queue=chance.choice(QUEUES), payload=body))
-            engine.enqueue(jobs)
-            log.write("E", ids)
+            try:
+                engine.enqueue(jobs)
+            except StoreBusy:
+                log.write("R", ids)
+            else:
+                log.write("E", ids)
         else:
-            _work(engine, log, chance)
+            with suppress(StoreBusy):
+                _work(engine, log, chance)
 
 
 def _work(engine: ThreadCommit, log: Log, chance: random.Random) -> None:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -37,19 +38,32 @@ spawning.set_forkserver_preload(["tests.reliability.embedded"])
 
 
 class Crowd:
-    """Processes on one file, each with a log of its own."""
+    """Processes on one store, each with a log of its own.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Where the logs are, and the file.
+        target: What each of them runs: called with the place of the store, that of its log, and a seed.
+        databases: Places of the store that they are given in turn, where it is no file.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        target: Callable[[str, str, int], None] = embedded.run,
+        databases: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         self.database = str(folder / "jobs.db")
         self.running: list[BaseProcess] = []
+        self._target, self._databases = target, databases or [self.database]
         self._started = 0
 
     def start(self) -> None:
         """Start one more."""
         self._started += 1
         log = str(self.folder / f"log-{self._started}")
-        process = spawning.Process(target=embedded.run, args=(self.database, log, self._started), daemon=True)
+        database = self._databases[self._started % len(self._databases)]
+        process = spawning.Process(target=self._target, args=(database, log, self._started), daemon=True)
         process.start()
         self.running.append(process)
 
@@ -68,14 +82,14 @@ class Crowd:
     def _written(self) -> int:
         return sum(log.stat().st_size for log in self.folder.glob("log-*"))
 
-    def events(self) -> tuple[set[str], set[str], set[str]]:
-        """What was acknowledged as enqueued, what was about to be settled, and what was acknowledged as settled."""
-        found: dict[str, set[str]] = {"E": set(), "s": set(), "S": set()}
+    def events(self) -> dict[str, Counter[str]]:
+        """Count the jobs by the letter of what was written of them; see `embedded`."""
+        found: dict[str, Counter[str]] = {letter: Counter() for letter in "ERsS"}
         for log in self.folder.glob("log-*"):
             for line in log.read_text().splitlines():
                 event, one = line.split(" ", 1)
-                found[event].add(one)
-        return found["E"], found["s"], found["S"]
+                found[event][one] += 1
+        return found
 
 
 @pytest.fixture
@@ -124,7 +138,8 @@ def test_kills_of_any_process_at_any_instant(crowd: Crowd) -> None:
         return not reader.find(IN_FLIGHT, ALL)
 
     assert until(given_back) < READY_AGAIN_S + 1.0  # the upkeep runs once a second
-    enqueued, reporting, settled = crowd.events()
+    events = crowd.events()
+    enqueued, reporting, settled = (set(events[letter]) for letter in "EsS")
     jobs = watcher.engine.store.load(reader.find(Filter(), ALL), payload=True)
     there = [(job.payload or b"").decode().strip('" ') for job in jobs]
     assert len(there) == len(set(there)), "a job stands there twice"

@@ -265,7 +265,7 @@ def test_operations_are_refused_in_time_while_the_database_is_away(
     proxy.cut()
     with pytest.raises(
         StoreBusy,
-        match="the connection to the database was lost, and is being made again: .* cannot be reached",
+        match=r"the connection to the database was lost, and is being made again: .* cannot be reached",
     ):
         enqueue(impatient)
     proxy.refuses = False
