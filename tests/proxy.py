@@ -41,7 +41,7 @@ class Proxy:
         self._peers: dict[socket.socket, socket.socket] = {}
         self._clients: set[socket.socket] = set()
         self._doomed: Doomed | None = None
-        self._dying: set[socket.socket] = set()
+        self._dying: dict[socket.socket, Doomed] = {}
         self._asked, self._told = socket.socketpair()
         self._orders: list[Callable[[], None]] = []
         self._selector = selectors.DefaultSelector()
@@ -122,8 +122,9 @@ class Proxy:
             data = one.recv(CHUNK)
         except OSError:
             data = b""
-        if one in self._dying:
-            self._end_doomed(one)
+        if doomed := self._dying.get(one):
+            self._drop(one)
+            doomed.then()
             return
         if not data:
             self._drop(one)
@@ -131,25 +132,21 @@ class Proxy:
         if self.swallows:
             return
         if self._doomed is not None and one in self._clients and self._doomed.word in data:
-            if not self._doomed.arrives:
-                self._end_doomed(one)
+            doomed, self._doomed = self._doomed, None
+            if not doomed.arrives:
+                self._drop(one)
+                doomed.then()
                 return
-            self._dying.add(self._peers[one])
+            self._dying[self._peers[one]] = doomed
         with suppress(OSError):
             self._peers[one].sendall(data)
-
-    def _end_doomed(self, one: socket.socket) -> None:
-        doomed, self._doomed = self._doomed, None
-        self._drop(one)
-        assert doomed is not None
-        doomed.then()
 
     def _drop(self, one: socket.socket) -> None:
         for end in (one, self._peers[one]):
             self._selector.unregister(end)
             del self._peers[end]
             self._clients.discard(end)
-            self._dying.discard(end)
+            self._dying.pop(end, None)
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
             end.close()
