@@ -87,7 +87,10 @@ class Report:
         blows = ", ".join(f"{blow} {n}" for blow, n in self.blows.most_common())
         counts = ", ".join(f"{n} {what}" for what, n in self.counts.items())
         wrong = ", ".join(f"{n} {what}" for what, n in self.wrong.items())
-        return f"seed {self.seed}: {self.blows.total()} blows ({blows}), {self.kills} processes killed; {counts}; wrong: {wrong or 'nothing'}; {self.seconds:.0f} s"
+        return (
+            f"seed {self.seed}: {self.blows.total()} blows ({blows}), {self.kills} processes killed; {counts}; "
+            f"wrong: {wrong or 'nothing'}; {self.seconds:.0f} s"
+        )
 
 
 def work(bug: str, database: str, log: str, seed: int) -> None:

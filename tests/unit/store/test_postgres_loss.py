@@ -234,6 +234,27 @@ def test_a_commit_in_doubt_is_known_by_its_writer_and_not_by_its_number(
     assert len(stored(other)) == 4
 
 
+def test_a_commit_in_doubt_waits_for_its_turn(
+    program: ThreadCommit, other: ThreadCommit, proxy: Proxy
+) -> None:
+    """Longer than one `begin` would."""
+    began = threading.Event()
+
+    def keep_turn() -> None:
+        other.engine.store.begin(synced=True)
+        began.set()
+        threading.Event().wait(5 * link.TURN_MS / 1_000)
+        other.engine.store.rollback()
+
+    def others() -> None:
+        threading.Thread(target=keep_turn).start()
+        assert began.wait(LONG_S)
+
+    proxy.cut_at(b"COMMIT", arrives=True, then=others)
+    assert len(enqueue(program, 2)) == 2
+    assert len(stored(program)) == 2
+
+
 def test_a_database_that_stays_away_while_a_commit_is_in_doubt_is_a_failure_of_the_store(
     program: ThreadCommit, other: ThreadCommit, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
