@@ -23,9 +23,12 @@ from tests.database import Database
 
 from .crash import FLAGS
 from .crash import run as run_server
+from .load import count
 from .pg_crash import FINDS_BUGS, Run
+from .server import Server, wait_until
 from .test_crash import fresh_seed
 from .test_processes import ALL, IN_FLIGHT, hold_and_wait, put, spawning, until
+from .wire import Client, Taker
 
 pytestmark = pytest.mark.alone
 
@@ -249,3 +252,45 @@ def test_a_worker_outlives_its_database_and_its_long_job_runs_once(database: Dat
     worker.stop()
     app.close()
     other.close()
+
+
+# -- a server whose database goes
+
+
+def test_a_server_outlives_its_database(database: Database, tmp_path: Path) -> None:
+    """Its health is answered all along, new jobs are refused after two seconds, and all goes on."""
+    job = {"type": "t", "queue": "q", "payload": None}
+    with Server(tmp_path, "--store", database.url()) as server, Client(server.address, timeout=20) as client:
+        stored = client.request("POST", "/jobs", job).json()["id"]
+        pid = server.pid
+        with Taker(server.address, queue="other") as taker:
+            database.stop()
+            began = time.monotonic()
+            refused = client.request("POST", "/jobs", job)
+            assert refused.status == 503
+            assert (
+                "the connection to the database was lost, and is being made again" in refused.json()["error"]
+            )
+            assert 1.5 < time.monotonic() - began < 4.0
+            for path, status in (
+                ("/health", 200),
+                (f"/jobs/{stored}", 503),
+                ("/jobs", 503),
+                ("/readyz", 503),
+            ):
+                began = time.monotonic()
+                assert client.request("GET", path).status == status, path
+                assert time.monotonic() - began < 1.0, path
+            database.start()
+            wait_until(lambda: client.request("GET", "/readyz").status == 200, timeout=10, what="it is ready")
+            assert client.request("POST", "/jobs", job | {"queue": "other"}).status == 201
+            (taken,) = taker.take()
+            assert client.request("POST", f"/jobs/{taken['id']}/success").status < 300
+            assert count(client, "queue=q") == 1
+            assert client.request("GET", f"/jobs/{stored}").status == 200
+        assert server.pid == pid
+        database.stop()
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 10.0
+        database.start()

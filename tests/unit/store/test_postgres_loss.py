@@ -99,6 +99,22 @@ def stored(engine: ThreadCommit) -> list[int]:
 # -- outside of a transaction, and inside of one
 
 
+def test_what_is_prepared_stays_so_when_a_transaction_is_undone(store: Store) -> None:
+    put(store, new_job())
+    store.begin(synced=False)
+    store.rollback()
+    reader = store.reader()
+    with reader.snapshot():
+        reader.find(Filter(), ALL)
+    reader.version()
+    for one in (store._link, reader._link):  # type: ignore[attr-defined]
+        ((prepared,),) = one.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql"
+        ).fetchall()
+        assert prepared > 2
+    reader.close()
+
+
 def test_a_connection_that_is_lost_between_batches_is_made_again(store: Store, proxy: Proxy) -> None:
     put(store, new_job())
     session = store.session

@@ -148,13 +148,17 @@ class PostgresLink:
 
     def _say(self, text: str) -> Any:
         """Run a text without marks that may be several statements; gives the rows of the last one."""
+        connection, kept = self.connection, self.connection.prepare_threshold
+        connection.prepare_threshold = None  # or psycopg would drop all that is prepared after each ROLLBACK
         try:
-            cursor = self.connection.execute(text)
+            cursor = connection.execute(text)
             while cursor.nextset():
                 pass
         except psycopg.Error as error:
             self._note_loss(error)
             raise
+        finally:
+            connection.prepare_threshold = kept
         return cursor
 
     def _note_loss(self, error: psycopg.Error) -> bool:

@@ -103,7 +103,7 @@ class PostgresReading:
 
     def _end_snapshot(self) -> None:
         try:
-            self._connection.execute("ROLLBACK")
+            self._connection.execute("COMMIT")  # after a ROLLBACK psycopg would drop all that is prepared
         except psycopg.Error:  # what was read is right all the same
             self._connection.close()
 
