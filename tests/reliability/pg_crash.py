@@ -123,7 +123,7 @@ class Run:
     def __init__(self, seed: int, folder: Path, database: Database, bug: str = "") -> None:
         self.report = Report(seed)
         self._chance = random.Random(seed)
-        self._blows = {FINDS_BUGS: 1} if bug else BLOWS
+        self._bug, self._blows = bug, {FINDS_BUGS: 1} if bug else BLOWS
         self._database = database
         database.empty()
         self._proxy = Proxy(database.port)
@@ -177,7 +177,8 @@ class Run:
         elif blow == "cut":
             self._proxy.cut()
         elif blow == "cut at a COMMIT":
-            self._proxy.cut_at(b"COMMIT", arrives=self._chance.random() < 0.5)
+            arrives = not BUGS[self._bug] if self._bug else self._chance.random() < 0.5
+            self._proxy.cut_at(b"COMMIT", arrives=arrives)
         elif blow == "swallow":
             self._proxy.swallows = True
             time.sleep(SWALLOWED_S)

@@ -27,11 +27,12 @@ from .load import count
 from .pg_crash import FINDS_BUGS, Run
 from .server import Server, wait_until
 from .test_crash import fresh_seed
-from .test_processes import ALL, IN_FLIGHT, hold_and_wait, put, spawning, until
+from .test_processes import ALL, IN_FLIGHT, fork_amid_transactions, put, spawning, until
 from .wire import Client, Taker
 
 pytestmark = pytest.mark.alone
 
+KILLS = 60
 READY_AGAIN_S = 5.0
 """Three looks, a second apart, find a lock free for two seconds."""
 
@@ -50,10 +51,10 @@ def database(server: Database) -> Database:
     return server
 
 
-def test_twelve_blows_lose_resurrect_and_strand_nothing(database: Database, tmp_path: Path) -> None:
-    report = Run(fresh_seed(), tmp_path, database).go(12)
+def test_some_blows_lose_resurrect_and_strand_nothing(database: Database, tmp_path: Path) -> None:
+    report = Run(fresh_seed(), tmp_path, database).go(6)
     print(report)
-    assert report.counts["enqueued"] > 200, f"too little load to mean anything: {report}"
+    assert report.counts["enqueued"] > 100, f"too little load to mean anything: {report}"
     assert report.ok, report
 
 
@@ -67,7 +68,7 @@ def test_a_thousand_blows(database: Database, tmp_path: Path, round_: int) -> No
 
 def test_the_rig_catches_a_commit_in_doubt_that_is_taken_to_last(database: Database, tmp_path: Path) -> None:
     """The control run: it has cut the connection before PostgreSQL got the COMMIT, and the jobs are lost."""
-    report = Run(7, tmp_path, database, "lasts").go(8)
+    report = Run(fresh_seed(), tmp_path, database, "lasts").go(6)
     print(report)
     assert report.wrong["lost"] + report.wrong["resurrected"] > 0, report
 
@@ -77,32 +78,25 @@ def test_the_rig_catches_a_commit_in_doubt_that_is_taken_to_be_undone(
     database: Database, tmp_path: Path
 ) -> None:
     """The other one: what has been stored is stored again."""
-    report = Run(7, tmp_path, database, "undone").go(100)
+    report = Run(fresh_seed(), tmp_path, database, "undone").go(60)
     print(report)
     assert report.wrong["settled twice"] + report.wrong["there twice"] + report.wrong["resurrected"] > 0, (
         report
     )
-    assert report.blows[FINDS_BUGS] == 100
+    assert report.blows[FINDS_BUGS] == 60
 
 
 # -- servers
 
 
-def test_kills_of_a_server_and_its_database_lose_resurrect_and_strand_nothing(
-    database: Database, tmp_path: Path
-) -> None:
-    check_server(database, tmp_path, 6)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("round_", range(5))
-def test_many_kills_of_a_server_and_its_database(database: Database, tmp_path: Path, round_: int) -> None:
-    check_server(database, tmp_path, 60)
-
-
-def check_server(database: Database, folder: Path, kills: int) -> None:
-    """Kill a server, and under it its database, so many times."""
-    chance = random.Random(kills)
+def test_sixty_kills_of_a_server_and_many_of_its_database(
+    database: Database, tmp_path: Path, round_: int
+) -> None:
+    """Its streams, and what is reported to it, are judged as in `test_crash`."""
+    seed = fresh_seed()
+    chance = random.Random(seed)
 
     def crash_database() -> None:
         if chance.random() < 0.6:
@@ -111,36 +105,15 @@ def check_server(database: Database, folder: Path, kills: int) -> None:
             database.start()
 
     flags = (*FLAGS, "--store", database.url())
-    report = run_server(
-        kills, fresh_seed(), folder / "data", flags=flags, load_s=(0.3, 1.5), beside=crash_database
-    )
+    report = run_server(KILLS, seed, tmp_path / "data", flags=flags, load_s=(0.3, 1.5), beside=crash_database)
     print(report)
-    assert report.verdict["accepted"] > kills * 10, f"too little load to mean anything\n{report}"
+    assert report.verdict["accepted"] > KILLS * 10, f"too little load to mean anything\n{report}"
     assert not report.deaths, report
     # Takes are not synced: a crash of the database forgets some, and their jobs are handed out once more (rule 5).
     assert set(report.verdict["broken"]) <= {5}, report
 
 
 # -- one process dies, or stands still
-
-
-def test_a_killed_process_has_its_jobs_back_in_line_within_seconds(
-    database: Database, tmp_path: Path
-) -> None:
-    engine = open_engine(database.url())
-    keys = put(engine, 20)
-    sign = tmp_path / "holding"
-    holder = spawning.Process(target=hold_and_wait, args=(database.url(), str(sign)), daemon=True)
-    holder.start()
-    until(sign.exists)
-    holder.kill()
-    holder.join()
-    began = time.monotonic()
-    taken = engine.take(["a"], 20, timeout_s=10.0)
-    assert [row[0] for row in taken.rows] == keys
-    assert time.monotonic() - began < READY_AGAIN_S
-    assert {job.interruptions for job in engine.engine.store.load(keys)} == {1}
-    engine.close()
 
 
 def begin_two_and_wait(url: str, sign: str) -> None:
@@ -154,7 +127,7 @@ def begin_two_and_wait(url: str, sign: str) -> None:
     threading.Event().wait()
 
 
-def test_jobs_that_a_killed_process_had_only_prefetched_are_not_interrupted(
+def test_a_killed_process_has_its_jobs_back_within_seconds_and_what_it_had_only_prefetched_is_not_interrupted(
     database: Database, tmp_path: Path
 ) -> None:
     engine = open_engine(database.url())
@@ -165,7 +138,9 @@ def test_jobs_that_a_killed_process_had_only_prefetched_are_not_interrupted(
     until(sign.exists)
     holder.kill()
     holder.join()
+    began = time.monotonic()
     assert [row[0] for row in engine.take(["a"], 10, timeout_s=10.0).rows] == keys
+    assert time.monotonic() - began < READY_AGAIN_S
     assert [job.interruptions for job in engine.engine.store.load(keys)] == [1, 1] + [0] * 8
     engine.close()
 
@@ -238,7 +213,7 @@ def test_a_worker_outlives_its_database_and_its_long_job_runs_once(database: Dat
     put(other, 1, "another")  # a commit that is synced: the take, which is not, is on the disk with it
     database.stop()
     database.start()
-    long_enough = time.monotonic() + READY_AGAIN_S
+    long_enough = time.monotonic() + READY_AGAIN_S - 1.0
     while time.monotonic() < long_enough:
         with suppress(StoreBusy):
             put(other, 1, "another")  # whoever is in a call looks after the others, once a second
@@ -294,3 +269,19 @@ def test_a_server_outlives_its_database(database: Database, tmp_path: Path) -> N
         server.stop()
         assert time.monotonic() - began < 10.0
         database.start()
+
+
+# -- forks
+
+
+def test_a_child_that_is_forked_amid_a_transaction_of_another_thread_can_write(database: Database) -> None:
+    parent = spawning.Process(target=fork_amid_transactions, args=(database.url(), 10), daemon=True)
+    parent.start()
+    parent.join(60)
+    try:
+        assert parent.exitcode == 0
+    finally:
+        parent.kill()
+    engine = open_engine(database.url())
+    assert engine.engine.store.takeable("child") == 10
+    engine.close()

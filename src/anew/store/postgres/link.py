@@ -88,6 +88,7 @@ class PostgresLink:
         self._stale = False  # what is remembered of the rows may be wrong: the connection was lost
         self._version = self._writer = self._buried = -1
         self._renewal: Renewal | None = None
+        self._losing = threading.Lock()
         self._presence: Presence | None = None
         self._notes: Begun | None = None
         self._readings: weakref.WeakSet[PostgresReading] = weakref.WeakSet()
@@ -165,10 +166,11 @@ class PostgresLink:
         """Report whether an error means that the connection is lost; begin to make another one."""
         if not (is_lost(error) or self.connection.closed):
             return False
-        if self._renewal is None and not self._forked:
-            self.connection.close()
-            self._stale = True
-            self._renewal = Renewal(lambda: connect(self._url))
+        with self._losing:  # whoever reads in another thread may meet it at the same time
+            if self._renewal is None and not self._forked:
+                self.connection.close()
+                self._stale = True
+                self._renewal = Renewal(lambda: connect(self._url))
         return True
 
     def _lost(self) -> StoreBusy | ForkedStore:
