@@ -10,7 +10,10 @@ import msgspec
 import psycopg
 import pytest
 
-from anew.engine import Call, ThreadCommit
+from anew.engine import Call, Enqueue, ThreadCommit
+from anew.engine.ops import Op
+from anew.engine.staging import StagedInserts
+from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed
 from anew.jobs import HoldKind, NewJob
 from anew.store.postgres import link, open_postgres, opening
@@ -429,6 +432,27 @@ def test_parts_of_a_long_payload_that_were_removed_with_a_session_are_not_taken_
         assert stage(store, 9, [long], (0, 256 << 10), 1 << 30) is None
         store.insert([9], [long], NOW, staged=True)
     assert [job.payload for job in store.load([9], payload=True)] == [bytes(long.payload)]
+
+
+def test_a_long_payload_whose_first_parts_went_with_a_session_is_refused(
+    program: ThreadCommit, other: ThreadCommit
+) -> None:
+    ops: list[Op] = []
+    results: list[object] = []
+    staged = StagedInserts(ops.append, program.engine.store.staging)
+    long = Enqueue([new_job(payload=b'"' + b"x" * 600_000 + b'"')], results.append)
+    staged.add(long, 600_000)
+    program.apply(Call(lambda batch: None, lambda result: None))
+    program.engine.apply([ops.pop()])
+    with batch(other.engine.store):
+        other.engine.store.forget_session(program.engine.store.session)
+        other.engine.store.staging.unstage_abandoned()
+    while ops and not results:
+        wait_and_apply(program.engine, [ops.pop(0)])
+    (refused,) = results
+    assert isinstance(refused, StoreBusy)
+    assert "cut off from the store while long payloads were written" in str(refused)
+    assert stored(other) == []
 
 
 def test_word_of_ready_jobs_comes_again_after_a_loss(store: Store, proxy: Proxy, other: ThreadCommit) -> None:

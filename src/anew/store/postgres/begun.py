@@ -12,8 +12,8 @@ from contextlib import suppress
 import psycopg
 from psycopg.pq import ExecStatus
 
-from anew.store.postgres.opening import connect, let_go_in_child
-from anew.store.postgres.renewal import Connection, Renewal
+from anew.store.postgres.opening import Connection, connect, let_go_in_child
+from anew.store.postgres.renewal import Renewal
 
 MOST_SLOTS = 4_096
 """Slots of a process whose jobs are noted: more than it runs at one time."""

@@ -11,8 +11,8 @@ from anew import __version__
 from anew.errors import NotFound, StoreFailed
 from anew.jobs.ids import IdText
 from anew.store.postgres.address import without_password
-from anew.store.postgres.opening import SCHEMA, connect, executor, migrations
-from anew.store.postgres.reading import Connection, WriterReading
+from anew.store.postgres.opening import SCHEMA, Connection, connect, executor, migrations
+from anew.store.postgres.reading import WriterReading
 from anew.store.sql.examination import Examination, Finding, content
 
 APART_MS = 1_000
@@ -33,7 +33,7 @@ def examine(url: str, now: int) -> Examination:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")  # rows and counters are of one moment
         findings += _schema(connection, url, facts)
         if not findings or findings[-1].name != "schema":
-            findings += _content(WriterReading(connection, executor(connection)), facts, now)
+            findings += _content(WriterReading(executor(connection)), facts, now)
     except psycopg.Error as error:
         raise StoreFailed(f"the store cannot be read: {' '.join(str(error).split())}") from error
     finally:

@@ -21,6 +21,8 @@ from anew.store.postgres.address import without_password
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Identity
 
+Connection = psycopg.Connection[tuple[Any, ...]]
+
 SCHEMA: Final = "anew"
 """The schema that holds all tables."""
 
@@ -97,7 +99,7 @@ class _SumLoader(Loader):
         return int(self._load(data))
 
 
-class _Connection(psycopg.Connection[tuple[Any, ...]]):
+class _Connection(Connection):
     """A connection whose every wait for an answer is bounded: a network that swallows what is sent would never tell."""
 
     answer_s: float = ANSWER_S
@@ -113,9 +115,7 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
             raise psycopg.OperationalError(f"no answer within {self.answer_s:.0f} s") from error
 
 
-def connect(
-    url: str, *, answer_s: float | None = None, **settings: str
-) -> psycopg.Connection[tuple[Any, ...]]:
+def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Connection:
     """Open a connection on which each statement is a transaction of its own, until one says BEGIN.
 
     Args:
@@ -147,7 +147,7 @@ def connect(
     return connection
 
 
-def _check(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> None:
+def _check(connection: Connection, url: str) -> None:
     if connection.info.server_version < OLDEST_VERSION:
         raise InvalidConfig(
             f"PostgreSQL {connection.info.parameter_status('server_version')} is too old; expected 15 or newer",
@@ -163,7 +163,7 @@ def _check(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> None:
         )
 
 
-def _adapt(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+def _adapt(connection: Connection) -> None:
     """Have all integers, and truths, go as 8 bytes: with other types a statement would be prepared again for each."""
     integers = connection.adapters.get_dumper_by_oid(20, Format.BINARY)
     assert issubclass(integers, Int8BinaryDumper) or integers.oid == 20
@@ -185,7 +185,7 @@ def is_lost(error: BaseException) -> bool:
     return error.sqlstate in LOST or error.sqlstate.startswith("08")
 
 
-def let_go_in_child(connection: psycopg.Connection[Any] | None) -> None:
+def let_go_in_child(connection: Connection | None) -> None:
     """In a forked child: let go of a connection of the parent's. What libpq says to a server at the end goes nowhere."""
     if connection is None or connection.closed:
         return
@@ -195,7 +195,7 @@ def let_go_in_child(connection: psycopg.Connection[Any] | None) -> None:
     connection.pgconn.finish()
 
 
-def executor(connection: psycopg.Connection[tuple[Any, ...]]) -> Callable[..., Any]:
+def executor(connection: Connection) -> Callable[..., Any]:
     """Give what runs a text whose marks are ``$1``, ``$2``, prepared the first time; its rows are in memory when it returns."""
 
     def execute(text: str, bound: Any = ()) -> Any:
@@ -215,7 +215,7 @@ def migrations() -> Iterator[tuple[int, str]]:
     yield from sorted(found)
 
 
-def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+def migrate(connection: Connection) -> None:
     """Bring the schema up to date, forward only, one process at a time; all steps in one transaction.
 
     Raises:
@@ -237,7 +237,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
             connection.execute("UPDATE schema_version SET version = %s", (newest,))
 
 
-def _present(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
+def _present(connection: Connection) -> int:
     """Give the number of the present schema; make the place for it where there is none."""
     found = connection.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.schema_version",)).fetchone()
     if found is None or found[0] is None:
@@ -248,7 +248,7 @@ def _present(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
     return int(version)
 
 
-def identify(connection: psycopg.Connection[tuple[Any, ...]]) -> Identity:
+def identify(connection: Connection) -> Identity:
     """Read what the store knows about itself, or make it up at its first opening."""
     fresh = {
         "tag": "0" + "".join(secrets.choice(_TAG_LETTERS) for _ in range(8)),

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from anew.errors import AnewError
-from anew.store.postgres.opening import connect, executor, let_go_in_child
+from anew.store.postgres.opening import Connection, connect, executor, let_go_in_child
 from anew.store.postgres.words import STATEMENTS
 
 CHANNEL = "anew_ready"
@@ -57,7 +57,7 @@ class Presence:
         self._stop_in, self._stop_out = socket.socketpair()
         for one in (self._out, self._in, self._stop_in):
             one.setblocking(False)
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._live, name="anew-presence", daemon=True)
         self._thread.start()
 
@@ -114,7 +114,7 @@ class Presence:
             if self._is_over(_readable([self._stop_in], AGAIN_S)):
                 return
 
-    def _keep(self, connection: psycopg.Connection[Any]) -> bool:
+    def _keep(self, connection: Connection) -> bool:
         """Keep the lock and pass on what is told, until the connection is lost; report whether to go on after it."""
         connection.add_notify_handler(self._heard)
         connection.execute(f"LISTEN {CHANNEL}")
@@ -157,7 +157,7 @@ def _readable(sources: Iterable[Any], timeout_s: float) -> set[int]:
     return {fd for fd, _ in waiting.poll(timeout_s * 1_000)}
 
 
-def _show(connection: psycopg.Connection[Any], session: int) -> bool:
+def _show(connection: Connection, session: int) -> bool:
     """Take the lock of a session, and let go of any other; report whether it was free."""
     if not session:
         return False

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from anew.errors import ForkedStore, StoreBusy, StoreFailed
-from anew.store.postgres.opening import connect, executor, is_lost, let_go_in_child
+from anew.store.postgres.opening import Connection, connect, executor, is_lost, let_go_in_child
 from anew.store.postgres.words import STATEMENTS
 
 
@@ -71,7 +71,7 @@ class PostgresReading:
         self._renew()
         return executor(self._connection)(text, bound)
 
-    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def _connect(self) -> Connection:
         return connect(self._url, default_transaction_read_only="on")
 
     def _renew(self) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import psycopg
 
 from anew.errors import AnewError
-
-Connection = psycopg.Connection[tuple[Any, ...]]
+from anew.store.postgres.opening import Connection
 
 AGAIN_S = 0.25
 """When to try again after it has failed."""
