@@ -118,7 +118,9 @@ def test_what_is_prepared_stays_so_when_a_transaction_is_undone(store: Store) ->
     reader.close()
 
 
-def test_a_connection_that_is_lost_between_batches_is_made_again(store: Store, proxy: Proxy) -> None:
+def test_a_connection_that_is_lost_between_batches_is_made_again(
+    store: Store, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
     put(store, new_job())
     session = store.session
     proxy.cut()
@@ -128,6 +130,10 @@ def test_a_connection_that_is_lost_between_batches_is_made_again(store: Store, p
     store.rollback()
     assert store.session == session, "nobody has taken it for dead"
     assert told(store)
+    assert [record.message for record in caplog.records] == [
+        "the connection to the database was lost",
+        "there is a connection to the database again",
+    ]
 
 
 def test_a_look_from_outside_of_a_batch_is_refused_and_the_next_ones_are_not(

@@ -10,6 +10,7 @@ again. Where a COMMIT was under way, the new connection tells whether it lasts.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -31,6 +32,8 @@ from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Device
 from anew.store.sql.reader import ReadLink
 from anew.store.sql.store import SqlStore
+
+log = logging.getLogger("anew.store")
 
 TURN_MS = 50
 """How long `begin` waits for its turn, in the line of those who do: some batches of other processes."""
@@ -167,15 +170,16 @@ class PostgresLink:
         if not (is_lost(error) or self.connection.closed):
             return False
         with self._losing:  # whoever reads in another thread may meet it at the same time
-            if self._renewal is None and not self._forked:
+            if self._renewal is None:
                 self.connection.close()
                 self._stale = True
                 self._renewal = Renewal(lambda: connect(self._url))
+                log.warning(
+                    "the connection to the database was lost", extra={"reason": " ".join(str(error).split())}
+                )
         return True
 
-    def _lost(self) -> StoreBusy | ForkedStore:
-        if self._forked:
-            return ForkedStore()
+    def _lost(self) -> StoreBusy:
         why = "" if self._renewal is None else self._renewal.failure
         return StoreBusy(
             f"the connection to the database was lost, and is being made again{why and ': '}{why}"
@@ -194,6 +198,7 @@ class PostgresLink:
             raise self._lost()
         self._renewal = None
         self.connection, self._execute = made, executor(made)
+        log.warning("there is a connection to the database again")
 
     # -- transactions
 
@@ -208,6 +213,7 @@ class PostgresLink:
             version, self._writer, buried = self._take_turn()
             if (self._stale or buried != self._buried) and not self._stands():
                 self._say("ROLLBACK")
+                log.warning("this process was taken for dead: what it held is others' now")
                 self._open_session(0)
                 raise StoreBusy(
                     "this process was taken for dead: it was cut off from the database for too long"
@@ -400,6 +406,8 @@ class PostgresLink:
 
     def note_begun(self, slot: int, key: int) -> None:
         """Note which job this process runs in one of its slots; 0: none. From any thread, outside of transactions."""
+        if self._forked:
+            return
         if self._notes is None:
             self._notes = Begun(self._url, self.session)
         self._notes.note(slot, key)
@@ -451,8 +459,12 @@ class PostgresLink:
             self.disconnect()
 
     def close_in_child(self) -> None:
-        """In a forked child: let go of the parent's connections, whose sessions the child would keep alive."""
+        """In a forked child: let go of the parent's connections, whose sessions the child would keep alive.
+
+        From now on no lock is taken that another thread of the parent may have had at the fork.
+        """
         self._forked = True
+        self._execute = _refuse
         let_go_in_child(self.connection)
         for one in (self._presence, self._notes, *self._readings):
             if one is not None:
@@ -467,6 +479,10 @@ class PostgresLink:
         if self._renewal is not None:
             self._renewal.stop()
         self.connection.close()
+
+
+def _refuse(text: str, bound: Sequence[Any] = ()) -> Any:
+    raise ForkedStore
 
 
 def _failed(error: Exception) -> StoreFailed:
