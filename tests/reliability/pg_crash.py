@@ -27,9 +27,10 @@ import psycopg
 
 from anew.engine import ThreadCommit
 from anew.errors import StoreBusy, StoreFailed
-from anew.jobs import State
+from anew.jobs import Job, State
 from anew.store.postgres import link, opening
 from anew.store.protocol import Filter
+from anew.tasks.backend import CRASHES
 from anew.tasks.opening import open_engine
 from tests.database import Database
 from tests.proxy import Proxy
@@ -38,6 +39,7 @@ from . import embedded
 from .test_processes import ALL, IN_FLIGHT, Crowd, until
 
 PROCESSES = 4
+WAITING = (State.READY, State.RETRYING, State.SCHEDULED)
 ANSWER_S = 1.0
 IDLE = "1s"
 AGAIN_S = 0.05
@@ -76,6 +78,7 @@ class Report:
     kills: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     wrong: Counter[str] = field(default_factory=Counter)
+    stuck: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -89,8 +92,13 @@ class Report:
         wrong = ", ".join(f"{n} {what}" for what, n in self.wrong.items())
         return (
             f"seed {self.seed}: {self.blows.total()} blows ({blows}), {self.kills} processes killed; {counts}; "
-            f"wrong: {wrong or 'nothing'}; {self.seconds:.0f} s"
+            f"wrong: {wrong or 'nothing'} {self.stuck or ''}; {self.seconds:.0f} s"
         )
+
+
+def _is_set_aside(job: Job) -> bool:
+    """Report whether its processes were killed so often while they held it that it counts as their killer."""
+    return job.state is State.DEAD and job.interruptions >= CRASHES
 
 
 def work(bug: str, database: str, log: str, seed: int) -> None:
@@ -137,22 +145,25 @@ class Run:
         began = time.monotonic()
         try:
             for _ in range(blows):
-                while len(self._crowd.running) < PROCESSES:
-                    self._crowd.start()
-                self._crowd.go_on()
+                self._let_work()
                 (blow,) = self._chance.choices(list(self._blows), list(self._blows.values()))
                 self._strike(blow)
                 self.report.blows[blow] += 1
                 if self._reader.recount().counters:
                     self.report.wrong["looks at wrong counters"] += 1
             self._proxy.cut_at(b"never", arrives=False)
-            self._crowd.go_on()
-            self._kill(len(self._crowd.running))
+            self._let_work()
+            self._kill(PROCESSES)
             self._judge()
         finally:
             self._end()
         self.report.seconds = time.monotonic() - began
         return self.report
+
+    def _let_work(self) -> None:
+        while len(self._crowd.running) < PROCESSES:
+            self._crowd.start()
+        self._crowd.go_on()
 
     # -- what happens
 
@@ -218,14 +229,17 @@ class Run:
             "settled": len(settled),
             "refused": len(events["R"]),
             "left": len(jobs),
+            "set aside after crashes": sum(map(_is_set_aside, jobs)),
         }
+        stuck = [job for job in jobs if job.state not in WAITING and not _is_set_aside(job)]
+        report.stuck = [f"{job.state} {job.key}, {job.interruptions} interruptions" for job in stuck[:5]]
         found = {
             "lost": len(enqueued - there - set(events["s"])),
             "resurrected": len(settled & there),
             "settled twice": sum(n > 1 for n in events["S"].values()),
             "refused and there": len(there.intersection(events["R"])),
             "there twice": names.total() - len(names),
-            "stuck": sum(job.state not in (State.READY, State.RETRYING, State.SCHEDULED) for job in jobs),
+            "stuck": len(stuck),
             "counters wrong": len(self._reader.recount().counters),
         }
         report.wrong += Counter({what: n for what, n in found.items() if n})
