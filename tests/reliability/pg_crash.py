@@ -27,10 +27,9 @@ import psycopg
 
 from anew.engine import ThreadCommit
 from anew.errors import StoreBusy, StoreFailed
-from anew.jobs import Job, State
+from anew.jobs import State
 from anew.store.postgres import link, opening
 from anew.store.protocol import Filter
-from anew.tasks.backend import CRASHES
 from anew.tasks.opening import open_engine
 from tests.database import Database
 from tests.proxy import Proxy
@@ -94,11 +93,6 @@ class Report:
             f"seed {self.seed}: {self.blows.total()} blows ({blows}), {self.kills} processes killed; {counts}; "
             f"wrong: {wrong or 'nothing'} {self.stuck or ''}; {self.seconds:.0f} s"
         )
-
-
-def _is_set_aside(job: Job) -> bool:
-    """Report whether its processes were killed so often while they held it that it counts as their killer."""
-    return job.state is State.DEAD and job.interruptions >= CRASHES
 
 
 def work(bug: str, database: str, log: str, seed: int) -> None:
@@ -224,15 +218,19 @@ class Run:
         jobs = watcher.engine.store.load(self._reader.find(Filter(), ALL), payload=True)
         names = Counter((job.payload or b"").decode().strip('" ') for job in jobs)
         there, enqueued, settled = set(names), set(events["E"]), set(events["S"])
+        ended = [job for job in jobs if job.state not in WAITING]
+        last = watcher.engine.store.last_errors([job.key for job in ended])
+        # Whose process was killed with it three times in a row counts as its killer.
+        poison = {key for key, record in last.items() if record.outcome == "interrupted"}
+        stuck = [job for job in ended if job.state is not State.DEAD or job.key not in poison]
         report.counts = {
             "enqueued": len(enqueued),
             "settled": len(settled),
             "refused": len(events["R"]),
             "left": len(jobs),
-            "set aside after crashes": sum(map(_is_set_aside, jobs)),
+            "set aside as poison": len(poison),
         }
-        stuck = [job for job in jobs if job.state not in WAITING and not _is_set_aside(job)]
-        report.stuck = [f"{job.state} {job.key}, {job.interruptions} interruptions" for job in stuck[:5]]
+        report.stuck = [f"{job.state} {job.key}" for job in stuck[:5]]
         found = {
             "lost": len(enqueued - there - set(events["s"])),
             "resurrected": len(settled & there),
