@@ -14,10 +14,10 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
-from psycopg.types.string import StrDumper
 
-from anew.errors import InvalidConfig, NewerStore, StoreFailed
+from anew.errors import InvalidConfig, InvalidInput, NewerStore, StoreFailed
 from anew.store.postgres.address import without_password
+from anew.store.postgres.texts import TextDumper, UnstorableText, refusal, storable
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Identity
 
@@ -75,14 +75,6 @@ SETTINGS: Final = {
 _TAG_LETTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MIGRATING: Final = 0x414E4557
 """Number of the advisory lock under which one process brings the schema up to date."""
-
-
-class _TextDumper(StrDumper):
-    """PostgreSQL's texts have no NUL: it becomes U+FFFD, as what cannot be read does elsewhere."""
-
-    def dump(self, obj: str) -> Any:
-        """Give the text's bytes."""
-        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in obj else obj)
 
 
 class _SumLoader(Loader):
@@ -169,7 +161,7 @@ def _adapt(connection: Connection) -> None:
     assert issubclass(integers, Int8BinaryDumper) or integers.oid == 20
     for kind in (int, bool):
         connection.adapters.register_dumper(kind, integers)
-    connection.adapters.register_dumper(str, _TextDumper)
+    connection.adapters.register_dumper(str, TextDumper)
     connection.adapters.register_loader("numeric", _SumLoader)
 
 
@@ -195,11 +187,31 @@ def let_go_in_child(connection: Connection | None) -> None:
     connection.pgconn.finish()
 
 
-def executor(connection: Connection) -> Callable[..., Any]:
-    """Give what runs a text whose marks are ``$1``, ``$2``, prepared the first time; its rows are in memory when it returns."""
+def executor(
+    connection: Connection,
+    refused: Callable[[InvalidInput], Exception] = lambda error: error,
+) -> Callable[..., Any]:
+    """Give what runs a text whose marks are ``$1``, ``$2``, prepared the first time; its rows are in memory when it returns.
+
+    Args:
+        connection: On which it runs.
+        refused: Makes what is raised for a value that PostgreSQL does not take.
+    """
 
     def execute(text: str, bound: Any = ()) -> Any:
-        return psycopg.RawCursor(connection).execute(text, bound, prepare=True, binary=True)
+        try:
+            return psycopg.RawCursor(connection).execute(text, bound, prepare=True, binary=True)
+        except UnstorableText:
+            try:
+                good = storable(text, bound)
+            except InvalidInput as error:
+                raise refused(error) from error
+            return execute(text, good)
+        except (psycopg.DataError, psycopg.OperationalError) as error:
+            known = refusal(error)
+            if known is None:
+                raise
+            raise refused(known) from error
 
     return execute
 
