@@ -66,9 +66,13 @@ SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "10s",
     "idle_session_timeout": "0",
     "statement_timeout": "60s",
-    # The statements are few and name their indexes: plans are made once, and none walks a table that has an index for it.
+    # The statements are few and each has its index: plans are made once, mostly before there are many rows, and must stay good when
+    # there are. So none walks a table that has an index, nor reads one whole to join it with a few rows or to sort what it finds.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
     "jit": "off",
 }
 

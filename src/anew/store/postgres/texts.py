@@ -19,7 +19,7 @@ DESCRIBES = frozenset({"error_type", "message", "backtrace", "description", "wor
 """Columns in whose texts nothing is looked up."""
 
 _INSERTED = re.compile(r"INSERT INTO \w+ \(([^)]*)\)")
-_COMPARED = re.compile(r"(\w+) (?:=|>|<|>=|<=|IN) \(?[$\d, ]*$")
+_COMPARED = re.compile(r"(?:\(([\w, ]+)\)|(\w+)) (?:=|>|<|>=|<=|IN) (\(?[$\d, ]*)$")
 _INDEX = re.compile(r'index "(\w+)"')
 
 
@@ -85,7 +85,7 @@ def column(statement: str, n: int) -> str:
         return inserted[1].split(", ")[row.count(",")]
     compared = _COMPARED.search(statement[: mark.start()])
     if compared is not None:
-        return compared[1]
+        return compared[2] or compared[1].split(", ")[compared[3].count(",")]
     taken = re.search(rf"(\w+) = (?:\w+\()?v\.column{row.count(',') + 1}\b", statement)
     return taken[1] if taken is not None else "text"
 
