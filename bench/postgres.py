@@ -42,8 +42,12 @@ SIZES = (
 )
 
 
-def nothing(result: object) -> None:
-    """For operations whose answer nobody needs."""
+def good(result: object) -> None:
+    """Accept an answer; a store that refuses everything would be the fastest of all."""
+    if isinstance(result, Exception):
+        raise SystemExit(f"not measured: {result!r}")
+    if isinstance(result, (list, tuple)) and result:
+        raise SystemExit(f"not measured: {len(result)} jobs were not in flight")
 
 
 class Ours:
@@ -61,7 +65,7 @@ class Ours:
 
     def enqueue(self, n: int) -> int:
         """Apply a batch of so many requests with a job each."""
-        self.apply([Enqueue([new_job()], nothing, plain=True) for _ in range(n)])
+        self.apply([Enqueue([new_job()], good, plain=True) for _ in range(n)])
         return n
 
     def begin_taking(self, n: int) -> None:
@@ -74,7 +78,7 @@ class Ours:
     def turn_over(self, n: int) -> int:
         """Acknowledge what is held, and take as many again, in one batch."""
         keys, self.held = self.held, []
-        self.apply([Succeed(keys, nothing)])
+        self.apply([Succeed(keys, good)])
         return len(keys)
 
     def apply(self, ops: list[Op]) -> None:
@@ -193,6 +197,13 @@ def produce(url: str, n: int, seconds: float, start: Any, out: Any) -> None:
     ours.close()
 
 
+def stored(url: str) -> int:
+    """Jobs that are there."""
+    with psycopg.connect(url) as connection:
+        ((found,),) = connection.execute("SELECT count(*) FROM anew.job").fetchall()
+    return int(found)
+
+
 def processes(url: str, counts: list[int], seconds: float, rounds: int, sizes: list[int]) -> None:
     """Print what several processes enqueue together."""
     print("| processes | batch | jobs/s together | slowest / fastest |\n| --: | --: | --: | --: |")
@@ -215,6 +226,10 @@ def _together(url: str, many: int, n: int, seconds: float) -> list[float]:
     rates = [out.get() for _ in running]
     for process in running:
         process.join()
+    if stored(url) < sum(rates) * seconds:
+        raise SystemExit(
+            f"not measured: {stored(url)} jobs are stored, {sum(rates) * seconds:.0f} were counted"
+        )
     return rates
 
 

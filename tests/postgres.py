@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def server() -> Any:
     return started
 
 
-@lru_cache(maxsize=None)
+@cache
 def address(name: str | None = None) -> str:
     """Give the address of a database: the server's own, or another one, made where it is not there."""
     url: str = server().get_uri()

@@ -35,7 +35,7 @@ WHOLE_TABLE = {name: why for name, why in sqlite.WHOLE_TABLE.items() if name in 
 
 TO_A_LIMIT = {
     "due_counts", "due_until", "failing", "first_heads", "in_flight_before", "in_flight_behind", "next_due", "next_limit_look",
-    "next_slot", "read_numbers", "scheduled_before", "scheduled_behind",
+    "next_slot", "outbox_rows", "read_numbers", "scheduled_before", "scheduled_behind",
 }  # fmt: skip
 """Statements that read an index in its order, and end at a LIMIT."""
 

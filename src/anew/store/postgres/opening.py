@@ -76,6 +76,11 @@ SETTINGS: Final = {
     "jit": "off",
 }
 
+_SYNCED: Final = (
+    "set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
+)
+"""What is answered must have reached the disk, also where that is not the database's default."""
+
 _TAG_LETTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MIGRATING: Final = 0x414E4557
 """Number of the advisory lock under which one process brings the schema up to date."""
@@ -135,7 +140,7 @@ def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Conn
         wanted = ", ".join(
             f"set_config('{name}', '{value}', false)" for name, value in {**SETTINGS, **settings}.items()
         )
-        connection.execute(f"SELECT {wanted}")
+        connection.execute(f"SELECT {wanted}, {_SYNCED}")
     except BaseException:
         connection.close()
         raise

@@ -90,11 +90,11 @@ UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND statu
     AND (SELECT 1 FROM job WHERE job.id = delivery.job) IS NULL;
 
 -- name: subscription_at
--- The subscription of an endpoint. Compared as pairs, as in what follows, no other index than theirs is of use.
-SELECT @subscription FROM subscription WHERE (topic, endpoint) >= (?1, ?2) AND (topic, endpoint) <= (?1, ?2);
+-- The subscription of an endpoint. The order is one that only the index of endpoints has.
+SELECT @subscription FROM subscription WHERE topic = ?1 AND endpoint >= ?2 AND endpoint <= ?2 ORDER BY endpoint LIMIT 1;
 
 -- name: deliveries_of
--- Deliveries of a subscription.
+-- Deliveries of a subscription. Compared as pairs, as in what follows, no other index than theirs is of use.
 SELECT @delivery FROM delivery WHERE (subscription, id) > (?1, ?2) AND (subscription, id) <= (?1, ?3)
 ORDER BY subscription, id LIMIT ?4;
 

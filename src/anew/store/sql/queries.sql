@@ -976,7 +976,7 @@ SELECT 1 FROM subscription LIMIT 1;
 
 -- name: count_subscribers
 -- How many there are, up to a number.
-SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?) AS some;
+SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?) AS counted;
 
 -- name: ending_subscriptions
 -- Subscriptions whose time is over.
