@@ -24,6 +24,23 @@ settings.register_profile("nightly", deadline=None, max_examples=1000)
 settings.load_profile("nightly" if os.environ.get("ANEW_NIGHTLY") else "daily")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a module marked `both_engines` twice."""
+    if metafunc.definition.get_closest_marker("both_engines") is not None:
+        metafunc.parametrize("engine_of_stores", ["sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def engine_of_stores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """On which engine the stores are that a test opens."""
+    engine: str = getattr(request, "param", os.environ.get("ANEW_TEST_STORE", "sqlite"))
+    if engine == "postgres":
+        from tests.in_place_of_sqlite import use_in_place_of_sqlite
+
+        use_in_place_of_sqlite(monkeypatch)
+    return engine
+
+
 @pytest.fixture(autouse=True)
 def no_store_outlives_its_test() -> Iterator[None]:
     """Close what a test has left open: its locks and sockets would meet those of the next."""

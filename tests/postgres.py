@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,21 @@ def server() -> Any:
     return started
 
 
-def empty_database() -> str:
-    """Give the address of a database in which nothing is stored."""
+@cache
+def address(name: str | None = None) -> str:
+    """Give the address of a database: the server's own, or another one, made where it is not there."""
     url: str = server().get_uri()
+    if name is None:
+        return url
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    found: str = server().get_uri(database=name)
+    return found
+
+
+def empty_database(name: str | None = None) -> str:
+    """Give the address of a database in which nothing is stored."""
+    url = address(name)
     with psycopg.connect(url, autocommit=True) as connection:
         tables = connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'anew' AND tablename NOT IN ('turn', 'schema_version')"

@@ -36,8 +36,10 @@ from anew.engine.upkeep import lapse, reap
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import Backoff, Defaults, Failed, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
+from anew.store.postgres import open_postgres
 from anew.store.protocol import Filter, Page, Store, TakenRow
 from anew.store.sqlite import open_sqlite
+from tests.postgres import empty_database
 
 from .engine_model import DEAD_MS, ENDED, LEASE_MS, Model, Row
 
@@ -85,8 +87,11 @@ class EngineMachine(RuleBasedStateMachine):
     def begin(self, limit: int, completed_ms: int) -> None:
         self.limit = limit
         self.model = Model(completed_ms)
-        self.store: Store = open_sqlite(self.directory, relaxed=True)
+        self.store: Store = self.open()
         self.engine = self.new_engine()
+
+    def open(self) -> Store:
+        return open_sqlite(self.directory, relaxed=True)
 
     def new_engine(self) -> Engine:
         return Engine(
@@ -454,7 +459,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.store.close()
         self.clock.jump(jump_ms)
         self.takers.clear()
-        self.store = open_sqlite(self.directory, relaxed=True)
+        self.store = self.open()
         self.engine = self.new_engine()
         assert recover(self.engine, limit=7) == self.model.held()
         now = self.clock.now()
@@ -521,6 +526,17 @@ class LastingMachine(EngineMachine):
     lasting = True
 
 
+class PostgresMachine(LastingMachine):
+    """The same in a PostgreSQL database, which each run finds empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.url = empty_database()
+
+    def open(self) -> Store:
+        return open_postgres(self.url, relaxed=True)
+
+
 def tuned(machine: type[EngineMachine], examples: int, steps: int) -> Any:
     """A test case of a machine, with so many runs of so many steps; more by night."""
     case = machine.TestCase
@@ -535,3 +551,4 @@ def tuned(machine: type[EngineMachine], examples: int, steps: int) -> Any:
 
 TestInMemory = tuned(EngineMachine, 80, 50)
 TestInADirectory = tuned(LastingMachine, 40, 50)
+TestInPostgres = tuned(PostgresMachine, 10, 30)

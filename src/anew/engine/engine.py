@@ -159,10 +159,10 @@ class Engine:
             self._give_up(ops, error)
         except ForkedStore as error:
             answer([(op, error) for op in ops])
-        except UnicodeDecodeError:
-            self._apply_without_damaged(ops)
-        except Exception:
-            self._apply_singly(ops)
+        except UnicodeDecodeError as error:
+            self._apply_without_damaged(ops, error)
+        except Exception as error:
+            self._apply_singly(ops, error)
 
     def _transact(self, ops: Sequence[Op]) -> None:
         """Run one transaction to its commit and answer; an interruption leaves it undone, or done and answered."""
@@ -357,10 +357,10 @@ class Engine:
                 raise
             except StoreFailed as failed:
                 self._give_up(rest, failed)
-            except Exception:
+            except Exception as other:
                 answer(refused)  # now, since of the rest some may be left
                 refused = []
-                self._apply_singly(rest)
+                self._apply_singly(rest, other)
             break
         else:
             refused += [(op, error) for op in rest]
@@ -373,7 +373,7 @@ class Engine:
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
         answer([(op, error) for op in ops])
 
-    def _apply_without_damaged(self, ops: Sequence[Op]) -> None:
+    def _apply_without_damaged(self, ops: Sequence[Op], error: UnicodeDecodeError) -> None:
         """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
         batch = Batch(self.parts, self.clock.now())
         try:
@@ -388,8 +388,8 @@ class Engine:
             self.store.sync()
         except StoreBusy:
             raise
-        except StoreFailed as error:
-            self._give_up(ops, error)
+        except StoreFailed as failed:
+            self._give_up(ops, failed)
             return
         except Exception:
             log.exception("damaged jobs could not be set aside")
@@ -399,15 +399,19 @@ class Engine:
             self.parts.recount_due = True
             self.apply(ops)
         else:
-            self._apply_singly(ops)
+            self._apply_singly(ops, error)
 
-    def _apply_singly(self, ops: Sequence[Op]) -> None:
-        """Something in the batch broke in a way nobody foresaw: give each operation its own transaction."""
+    def _apply_singly(self, ops: Sequence[Op], error: Exception) -> None:
+        """Something broke in a way nobody foresaw, or the store refuses a value: give each operation its own transaction."""
         if len(ops) <= 1:
+            if isinstance(error, InvalidInput):
+                answer([(op, error) for op in ops])
+                return
             log.exception("an operation failed")
             answer([(op, InternalError("internal server error")) for op in ops])
             return
-        log.exception("a batch failed; applying its operations one by one")
+        if not isinstance(error, InvalidInput):
+            log.exception("a batch failed; applying its operations one by one")
         for at, op in enumerate(ops):
             try:
                 self.apply([op])

@@ -18,6 +18,8 @@ from anew.store.sqlite import open_sqlite
 
 from .rig import NOW, Rig, Worker, call, enqueue, fail, ignore, new_job, succeed, tick
 
+pytestmark = pytest.mark.both_engines
+
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:

@@ -20,6 +20,8 @@ from anew.topics.registry import SubscriptionPatch, change_subscription, turn
 from anew.topics.settling import Sent
 from tests.unit.topics.rig import OK, Topics, policy
 
+pytestmark = pytest.mark.both_engines
+
 A = "https://a.example/hook"
 B = "https://b.example/hook"
 FAIL = Answer(status=500)

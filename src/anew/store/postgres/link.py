@@ -28,6 +28,7 @@ from anew.store.postgres.outbox import Outbox
 from anew.store.postgres.presence import CHANNEL, Grace, Presence
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
 from anew.store.postgres.renewal import Renewal
+from anew.store.postgres.texts import RefusedValue
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Device
 from anew.store.sql.reader import ReadLink
@@ -102,7 +103,7 @@ class PostgresLink:
             self.identity = identify(self.connection)
             self.outbox = Outbox(STATEMENTS.runner(self.execute))
             self.run = self.run_apart = self.run_write = STATEMENTS.runner(self.execute)
-            self._execute = executor(self.connection)
+            self._execute = executor(self.connection, RefusedValue)
             self._presence = Presence(url)
             self._open_session(LOCK_S)
             self._version = version_of(self._execute)
@@ -197,7 +198,7 @@ class PostgresLink:
         if made is None:
             raise self._lost()
         self._renewal = None
-        self.connection, self._execute = made, executor(made)
+        self.connection, self._execute = made, executor(made, RefusedValue)
         log.warning("there is a connection to the database again")
 
     # -- transactions
@@ -369,6 +370,8 @@ class PostgresLink:
 
     def explain(self, error: Exception) -> AnewError | None:
         """Tell PostgreSQL's exception in our words; anything but "no space" and "busy" means that nothing may be trusted."""
+        if isinstance(error, RefusedValue):
+            return error.error
         if isinstance(error, psycopg.errors.DiskFull):
             return StoreFull("no space left on the device that holds the database")
         if isinstance(error, psycopg.errors.LockNotAvailable):

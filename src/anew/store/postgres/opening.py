@@ -14,10 +14,10 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
-from psycopg.types.string import StrDumper
 
-from anew.errors import InvalidConfig, NewerStore, StoreFailed
+from anew.errors import InvalidConfig, InvalidInput, NewerStore, StoreFailed
 from anew.store.postgres.address import without_password
+from anew.store.postgres.texts import TextDumper, UnstorableText, refusal, storable
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Identity
 
@@ -66,23 +66,24 @@ SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "10s",
     "idle_session_timeout": "0",
     "statement_timeout": "60s",
-    # The statements are few and name their indexes: plans are made once, and none walks a table that has an index for it.
+    # The statements are few and each has its index: plans are made once, mostly before there are many rows, and must stay good when
+    # there are. So none walks a table that has an index, nor reads one whole to join it with a few rows or to sort what it finds.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
     "jit": "off",
 }
+
+_SYNCED: Final = (
+    "set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
+)
+"""What is answered must have reached the disk, also where that is not the database's default."""
 
 _TAG_LETTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MIGRATING: Final = 0x414E4557
 """Number of the advisory lock under which one process brings the schema up to date."""
-
-
-class _TextDumper(StrDumper):
-    """PostgreSQL's texts have no NUL: it becomes U+FFFD, as what cannot be read does elsewhere."""
-
-    def dump(self, obj: str) -> Any:
-        """Give the text's bytes."""
-        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in obj else obj)
 
 
 class _SumLoader(Loader):
@@ -139,7 +140,7 @@ def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Conn
         wanted = ", ".join(
             f"set_config('{name}', '{value}', false)" for name, value in {**SETTINGS, **settings}.items()
         )
-        connection.execute(f"SELECT {wanted}")
+        connection.execute(f"SELECT {wanted}, {_SYNCED}")
     except BaseException:
         connection.close()
         raise
@@ -169,7 +170,7 @@ def _adapt(connection: Connection) -> None:
     assert issubclass(integers, Int8BinaryDumper) or integers.oid == 20
     for kind in (int, bool):
         connection.adapters.register_dumper(kind, integers)
-    connection.adapters.register_dumper(str, _TextDumper)
+    connection.adapters.register_dumper(str, TextDumper)
     connection.adapters.register_loader("numeric", _SumLoader)
 
 
@@ -195,11 +196,31 @@ def let_go_in_child(connection: Connection | None) -> None:
     connection.pgconn.finish()
 
 
-def executor(connection: Connection) -> Callable[..., Any]:
-    """Give what runs a text whose marks are ``$1``, ``$2``, prepared the first time; its rows are in memory when it returns."""
+def executor(
+    connection: Connection,
+    refused: Callable[[InvalidInput], Exception] = lambda error: error,
+) -> Callable[..., Any]:
+    """Give what runs a text whose marks are ``$1``, ``$2``, prepared the first time; its rows are in memory when it returns.
+
+    Args:
+        connection: On which it runs.
+        refused: Makes what is raised for a value that PostgreSQL does not take.
+    """
 
     def execute(text: str, bound: Any = ()) -> Any:
-        return psycopg.RawCursor(connection).execute(text, bound, prepare=True, binary=True)
+        try:
+            return psycopg.RawCursor(connection).execute(text, bound, prepare=True, binary=True)
+        except UnstorableText:
+            try:
+                good = storable(text, bound)
+            except InvalidInput as error:
+                raise refused(error) from error
+            return execute(text, good)
+        except (psycopg.DataError, psycopg.OperationalError) as error:
+            known = refusal(error)
+            if known is None:
+                raise
+            raise refused(known) from error
 
     return execute
 

@@ -4,7 +4,9 @@
 -- Of so many jobs that are dead and so many that will be tried again: what they last failed with, the most frequent first.
 WITH failing (id) AS (
     SELECT id FROM (SELECT id, state FROM job WHERE state > 40 ORDER BY purge_at LIMIT ?1) AS a WHERE state = @DEAD
-    UNION SELECT id FROM (SELECT id, state FROM job WHERE state > 40 ORDER BY purge_at DESC NULLS LAST LIMIT ?1) AS b WHERE state = @DEAD
+    UNION SELECT id FROM (SELECT id, state FROM job WHERE state > 40 AND purge_at IS NOT NULL ORDER BY purge_at DESC LIMIT ?1) AS b
+        WHERE state = @DEAD
+    UNION SELECT id FROM (SELECT id, state FROM job WHERE state > 40 AND purge_at IS NULL LIMIT ?1) AS k WHERE state = @DEAD
     UNION SELECT id FROM (SELECT id, state FROM job WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT ?1) AS c
         WHERE state = @RETRYING
     UNION SELECT id FROM (SELECT id, state FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?1) AS d
@@ -13,9 +15,97 @@ WITH failing (id) AS (
 SELECT @bytes(job.type), @bytes(a.error_type), count(*) FILTER (WHERE job.state = @DEAD),
     count(*) FILTER (WHERE job.state = @RETRYING), max(a.failed_at),
     (array_agg(@bytes(substr(a.message, 1, 1000)) ORDER BY a.failed_at DESC))[1]
-FROM failing JOIN job ON job.id = failing.id JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
-    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
+FROM failing @then job ON job.id = failing.id CROSS JOIN LATERAL (SELECT * FROM attempt AS b
+    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a
 GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
+
+-- name: ready_behind
+-- The next places of one queue's line behind one (priority, id); only the index is read, which PostgreSQL searches by pairs.
+SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND (priority, id) > (?1, ?2) ORDER BY priority, id LIMIT ?3;
+
+-- name: ready_before
+-- The same, before it, nearest first.
+SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND (priority, id) < (?1, ?2) ORDER BY priority DESC, id DESC LIMIT ?3;
+
+-- name: scheduled_behind
+-- Waiting jobs by their time, behind one place; of those whose time is far the first are looked at.
+SELECT ready_at, id FROM (
+    SELECT * FROM (SELECT ready_at, id FROM job WHERE state < @READY AND near_at IS NULL AND (ready_at, id) > (?1, ?2)
+        ORDER BY ready_at, id LIMIT ?3) AS near
+    UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT ?4) AS far
+        WHERE (ready_at, id) > (?1, ?2)
+) AS waiting ORDER BY ready_at, id LIMIT ?3;
+
+-- name: scheduled_before
+-- The same, before it, nearest first; of those whose time is far the last are looked at.
+SELECT ready_at, id FROM (
+    SELECT * FROM (SELECT ready_at, id FROM job WHERE state < @READY AND near_at IS NULL AND (ready_at, id) < (?1, ?2)
+        ORDER BY ready_at DESC, id DESC LIMIT ?3) AS near
+    UNION ALL SELECT ready_at, id FROM (SELECT ready_at, id FROM job WHERE near_at IS NOT NULL ORDER BY near_at DESC LIMIT ?4) AS far
+        WHERE (ready_at, id) < (?1, ?2)
+) AS waiting ORDER BY ready_at DESC, id DESC LIMIT ?3;
+
+-- name: middle_attempts
+-- As for all engines, but that the records are found by their job, whose index has not the order of ids.
+SELECT id, outcome, coalesce(error_type, ''), octet_length(message) + coalesce(octet_length(backtrace), 0)
+FROM attempt WHERE job_id = ?1
+    AND (?2 = 0 OR id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id + 0 LIMIT 1 OFFSET ?2 - 1))
+    AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id + 0 DESC LIMIT 1 OFFSET ?3 - 1)
+ORDER BY id + 0 LIMIT ?4;
+
+-- name: purge_publications
+-- By their places in the table: their keys are pairs.
+DELETE FROM publication WHERE ctid = ANY(ARRAY(SELECT ctid FROM publication WHERE purge_at <= ? ORDER BY purge_at LIMIT ?)) RETURNING purge_at;
+
+-- name: drop_begun_attempts
+-- Attempts that have not begun after all.
+DELETE FROM delivery_attempt WHERE ctid = ANY(ARRAY(SELECT a.ctid FROM (VALUES @rows(bigint, bigint)) AS v
+    CROSS JOIN LATERAL (SELECT ctid FROM delivery_attempt WHERE delivery = v.column1 AND number = v.column2 OFFSET 0) AS a));
+
+-- name: begun_attempts
+-- Those of some attempts that are there.
+SELECT a.delivery, a.number, a.started_at, a.document FROM (VALUES @rows(bigint, bigint)) AS v
+@then delivery_attempt AS a ON a.delivery = v.column1 AND a.number = v.column2;
+
+-- name: held_under
+-- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.
+SELECT v.column1, v.column2 FROM (VALUES @rows(bigint, bigint)) AS v @then job ON job.id = v.column1
+WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
+
+-- name: delete_staged
+-- Payloads that were written ahead, of jobs that have not come.
+DELETE FROM payload WHERE job_id = ANY(ARRAY(SELECT job_id FROM staged WHERE job_id BETWEEN ? AND ?));
+
+-- name: last_errors
+-- The latest record of each of these jobs, its message cut.
+SELECT job.id, a.attempt, @bytes(a.outcome), @bytes(substr(a.message, 1, 1000)), @bytes(a.error_type), NULL,
+    a.dequeued_at, a.failed_at, NULL
+FROM job CROSS JOIN LATERAL (SELECT * FROM attempt AS b WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1
+    ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a
+WHERE job.id IN (@marks);
+
+-- name: leave_deliveries
+-- Deliveries of messages that are removed, and whose jobs somebody has removed: they are over.
+UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND status = 0
+    AND (SELECT 1 FROM job WHERE job.id = delivery.job) IS NULL;
+
+-- name: subscription_at
+-- The subscription of an endpoint. The order is one that only the index of endpoints has.
+SELECT @subscription FROM subscription WHERE topic = ?1 AND endpoint >= ?2 AND endpoint <= ?2 ORDER BY endpoint LIMIT 1;
+
+-- name: deliveries_of
+-- Deliveries of a subscription. Compared as pairs, as in what follows, no other index than theirs is of use.
+SELECT @delivery FROM delivery WHERE (subscription, id) > (?1, ?2) AND (subscription, id) <= (?1, ?3)
+ORDER BY subscription, id LIMIT ?4;
+
+-- name: delivery_of
+-- The delivery of a message to a subscription.
+SELECT @delivery FROM delivery WHERE (message, subscription) >= (?1, ?2) AND (message, subscription) <= (?1, ?2);
+
+-- name: deliveries_of_message
+-- Deliveries of a message, by subscription.
+SELECT @delivery FROM delivery WHERE (message, subscription) > (?1, ?2) AND (message, subscription) <= (?1, 9223372036854775807)
+ORDER BY message, subscription LIMIT ?3;
 
 -- name: show_alive
 -- This process's session lives as long as the connection that has this lock; whether it could be taken.

@@ -6,6 +6,9 @@
 -- of their columns; `@marks` for one mark a key. `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns
 -- that `rows.py` reads by place, `@counters` for one column a state. What the engines say in different words: `@by(index)` names the index
 -- to use, `@then` joins in this order, `@bytes(text)` gives a text undecoded, `@least` and `@most` choose among values.
+--
+-- Jobs that are named by their keys are compared as `state + 0 = ...`: no partial index has that, and PostgreSQL, whose plans may be
+-- made before it has seen many rows, would else walk the index of all jobs in flight for the sake of a few.
 
 -- name: insert_plain
 -- New jobs that need the usual columns alone.
@@ -122,7 +125,7 @@ DELETE FROM progress WHERE jid IN (SELECT jid FROM progress WHERE updated_at <= 
 
 -- name: extend_hold
 -- A reservation lasts longer, never shorter.
-UPDATE job SET hold_deadline = @most(hold_deadline, ?) WHERE id = ? AND state = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
+UPDATE job SET hold_deadline = @most(hold_deadline, ?) WHERE id = ? AND state + 0 = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
 
 -- name: insert_payload
 -- One part of a payload that is kept apart.
@@ -310,7 +313,7 @@ ORDER BY ready_at DESC, id DESC LIMIT ?3;
 
 -- name: select_ready_by_key
 -- Jobs that were found by their index entries, all that goes to the worker.
-SELECT @taken FROM job WHERE id IN (@marks) AND state = @READY;
+SELECT @taken FROM job WHERE id IN (@marks) AND state + 0 = @READY;
 
 -- name: hold
 -- Follows select_ready in the same transaction with the same order, so it meets the same rows.
@@ -320,11 +323,11 @@ WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY prio
 -- name: hold_by_key
 -- Put jobs in flight that are still ready.
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
-WHERE id IN (@marks) AND state = @READY;
+WHERE id IN (@marks) AND state + 0 = @READY;
 
 -- name: select_reserved
 -- Jobs that were found by their index entries, all of them, as they will be in flight under a hold (kind, token).
-SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state = @READY;
+SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state + 0 = @READY;
 
 -- name: select_first_reserved
 -- The next jobs of one queue, as they will be in flight under a hold (kind, token).
@@ -334,12 +337,12 @@ SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE queue = ? A
 -- Put jobs in flight that are still ready, each for as long as it says.
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ? + coalesce(reserve_ms, ?),
     dequeued_at = ?
-WHERE id IN (@marks) AND state = @READY;
+WHERE id IN (@marks) AND state + 0 = @READY;
 
 -- name: slots
 -- The slots in use of a queue that were taken after an instant, in order.
 SELECT slot.taken_at, slot.worker FROM slot @then job ON job.id = slot.job_id
-WHERE slot.queue = ? AND slot.taken_at > ? AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token
+WHERE slot.queue = ? AND slot.taken_at > ? AND job.state + 0 = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token
 ORDER BY slot.taken_at;
 
 -- name: occupy
@@ -358,7 +361,7 @@ ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, work
 -- name: drop_left_slots
 -- The slots of a queue that are in use no more, or were taken up to an instant.
 DELETE FROM slot WHERE queue = ? AND (taken_at <= ? OR NOT EXISTS (SELECT 1 FROM job
-    WHERE job.id = slot.job_id AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token));
+    WHERE job.id = slot.job_id AND job.state + 0 = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token));
 
 -- name: free_slots
 -- The slots of a worker that is gone.
@@ -378,14 +381,14 @@ SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
 -- Jobs in flight that are nothing but their row, and have none of these bits of ties; a key that does not come back is another one.
-DELETE FROM job WHERE hooks & ? = 0 AND id IN (@marks) AND state = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
+DELETE FROM job WHERE hooks & ? = 0 AND id IN (@marks) AND state + 0 = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
     AND @not_kept
 RETURNING id, queue, batch;
 
 -- name: held_under
 -- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.
 SELECT v.column1, v.column2 FROM (VALUES @rows(bigint, bigint)) AS v JOIN job ON job.id = v.column1
-WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
+WHERE job.state + 0 = @IN_FLIGHT AND job.hold_token = v.column2;
 
 -- name: load
 -- Jobs without their payloads, in order of key.
@@ -406,12 +409,12 @@ SELECT @undecoded_job, payload_bytes, payload_crc, payload FROM job WHERE id IN 
 -- Only what is in flight can be completed; kept until the instant beside its key.
 UPDATE job SET state = @COMPLETED, completed_at = ?, purge_at = v.column2, hold_kind = NULL, hold_token = NULL,
     hold_owner = NULL, hold_deadline = NULL, interruptions = 0
-FROM (VALUES @rows(bigint, bigint)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT RETURNING job.id, job.queue;
+FROM (VALUES @rows(bigint, bigint)) AS v WHERE job.id = v.column1 AND job.state + 0 = @IN_FLIGHT RETURNING job.id, job.queue;
 
 -- name: keep_results
 -- What came of jobs that are kept. What a door must give back unchanged of its own jobs, which have its ids, is left alone.
 UPDATE job SET meta = v.column2 FROM (VALUES @rows(bigint, bytea)) AS v
-WHERE job.id = v.column1 AND job.state = @COMPLETED AND job.jid IS NULL;
+WHERE job.id = v.column1 AND job.state + 0 = @COMPLETED AND job.jid IS NULL;
 
 -- name: apply
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
@@ -419,7 +422,7 @@ UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), 
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
     records = @least(job.records, 1000000000) + 1, record_bytes = @least(job.record_bytes, 1000000000000) + v.column11, near_at = v.column12,
     hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL
-FROM (VALUES @rows(bigint, bigint, bigint, bigint, bigint, bigint, bigint, float8, float8, bigint, bigint, bigint)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
+FROM (VALUES @rows(bigint, bigint, bigint, bigint, bigint, bigint, bigint, float8, float8, bigint, bigint, bigint)) AS v WHERE job.id = v.column1 AND job.state + 0 = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
@@ -477,7 +480,7 @@ RETURNING job.id;
 -- Back to the old place in line; attempts do not move. A job that somebody has given a later time meanwhile is left alone.
 UPDATE job SET state = @READY, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL,
     interruptions = @least(interruptions, 1000000000) + ?
-WHERE id IN (@marks) AND state = @IN_FLIGHT AND ready_at <= ? RETURNING id, queue;
+WHERE id IN (@marks) AND state + 0 = @IN_FLIGHT AND ready_at <= ? RETURNING id, queue;
 
 -- name: held_by
 -- In the index alone: nothing of the rows is read.
@@ -817,19 +820,20 @@ UPDATE job SET (records, record_bytes) = (
 
 -- name: parts_of_nobody
 -- For the doctor: payloads whose job is not there.
-SELECT DISTINCT job_id FROM payload WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM staged)
-    AND job_id NOT IN (SELECT job_id FROM leftover);
+SELECT DISTINCT job_id FROM payload WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = payload.job_id) AND NOT EXISTS (SELECT 1 FROM staged WHERE job_id = payload.job_id)
+    AND NOT EXISTS (SELECT 1 FROM leftover WHERE job_id = payload.job_id);
 
 -- name: records_of_nobody
 -- For the doctor: records whose job is not there.
-SELECT job_id FROM attempt WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM leftover)
+SELECT job_id FROM attempt WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = attempt.job_id) AND NOT EXISTS (SELECT 1 FROM leftover WHERE job_id = attempt.job_id)
 UNION
-SELECT job_id FROM attempt_count WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM leftover);
+SELECT job_id FROM attempt_count WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = attempt_count.job_id)
+    AND NOT EXISTS (SELECT 1 FROM leftover WHERE job_id = attempt_count.job_id);
 
 -- name: leave_orphans
 -- Only what belongs to no job: others may have written since these were found.
 INSERT INTO leftover (job_id) SELECT column1 FROM (VALUES @rows(bigint)) AS v
-WHERE column1 NOT IN (SELECT id FROM job) AND column1 NOT IN (SELECT job_id FROM staged)
+WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = v.column1) AND NOT EXISTS (SELECT 1 FROM staged WHERE job_id = v.column1)
 ON CONFLICT DO NOTHING;
 
 -- name: limit_keys
@@ -866,7 +870,7 @@ WHERE limited.job_id IN (@marks) ORDER BY limited.job_id;
 -- name: limited_running
 -- How many jobs of keys run: what stands so and is in flight. A row that was left standing so counts for nothing.
 SELECT limited.name, count(*) FROM limited @then job ON job.id = limited.job_id
-WHERE limited.name IN (@marks) AND limited.standing = 2 AND job.state = @IN_FLIGHT GROUP BY limited.name;
+WHERE limited.name IN (@marks) AND limited.standing = 2 AND job.state + 0 = @IN_FLIGHT GROUP BY limited.name;
 
 -- name: blocked_queues
 -- The queues in which jobs of a key are blocked; as many entries of the index are read as there are queues.
@@ -892,7 +896,7 @@ UPDATE limited SET standing = ? WHERE job_id IN (@marks);
 -- name: block
 -- Jobs that are ready, or were taken just now, leave line and hold.
 UPDATE job SET state = @BLOCKED, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL, dequeued_at = NULL
-WHERE id IN (@marks) AND state = ? RETURNING id, queue, priority;
+WHERE id IN (@marks) AND state + 0 = ? RETURNING id, queue, priority;
 
 -- name: stand_blocked
 -- The places of jobs that are blocked.
@@ -900,7 +904,7 @@ UPDATE limited SET standing = ?, queue = v.column2, priority = v.column3 FROM (V
 
 -- name: unblock
 -- Blocked jobs go into their lines.
-UPDATE job SET state = @READY WHERE id IN (@marks) AND state = @BLOCKED RETURNING id, queue;
+UPDATE job SET state = @READY WHERE id IN (@marks) AND state + 0 = @BLOCKED RETURNING id, queue;
 
 -- name: free_limited
 -- Jobs to which something else happens.
@@ -912,10 +916,10 @@ DELETE FROM limited WHERE job_id IN (@marks) RETURNING name;
 
 -- name: limited_of_nobody
 -- For the doctor: jobs of keys that are gone.
-SELECT job_id FROM limited WHERE job_id NOT IN (SELECT id FROM job);
+SELECT job_id FROM limited WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = limited.job_id);
 
 -- name: remove_limited_of_nobody
-DELETE FROM limited WHERE job_id NOT IN (SELECT id FROM job) RETURNING name;
+DELETE FROM limited WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = limited.job_id) RETURNING name;
 
 -- name: blocked_amiss
 -- For the doctor: blocked jobs of which that is not known, so that nothing would ever put them into line.
@@ -934,7 +938,7 @@ SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
     AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND (look_at IS NOT NULL OR closed_until = 9223372036854775807))
     AND NOT EXISTS (SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
     AND NOT EXISTS (SELECT 1 FROM limited AS r @then job ON job.id = r.job_id
-        WHERE r.name = l.name AND r.standing = 2 AND job.state = @IN_FLIGHT)
+        WHERE r.name = l.name AND r.standing = 2 AND job.state + 0 = @IN_FLIGHT)
 UNION ALL
 SELECT name FROM limit_key WHERE look_at IS NULL AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name);
 
@@ -972,7 +976,7 @@ SELECT 1 FROM subscription LIMIT 1;
 
 -- name: count_subscribers
 -- How many there are, up to a number.
-SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?) AS some;
+SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? AND (ends_at IS NULL OR ends_at > ?) LIMIT ?) AS counted;
 
 -- name: ending_subscriptions
 -- Subscriptions whose time is over.
@@ -1064,11 +1068,11 @@ ON CONFLICT (delivery, number) DO UPDATE SET started_at = excluded.started_at, d
 
 -- name: drop_begun_attempts
 -- Attempts that have not begun after all.
-DELETE FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(2));
+DELETE FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(bigint, bigint));
 
 -- name: begun_attempts
 -- Those of some attempts that are there.
-SELECT delivery, number, started_at, document FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(2));
+SELECT delivery, number, started_at, document FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(bigint, bigint));
 
 -- name: delivery_attempts
 -- The attempts of a delivery.

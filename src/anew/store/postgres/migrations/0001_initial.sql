@@ -55,7 +55,7 @@ CREATE TABLE job (
 -- Next in line, in one queue.
 CREATE INDEX job_ready ON job (queue, priority, id) WHERE state = 30;
 -- Next to become due; those whose time is far stand in a coarse index first.
-CREATE INDEX job_due ON job (ready_at) WHERE state < 30 AND near_at IS NULL;
+CREATE INDEX job_due ON job (ready_at, id) WHERE state < 30 AND near_at IS NULL;
 CREATE INDEX job_far ON job (near_at) WHERE near_at IS NOT NULL;
 -- Next hold to lapse, and what a session holds.
 CREATE INDEX job_hold ON job (hold_deadline, hold_owner, hold_kind) WHERE state = 40;
@@ -88,7 +88,7 @@ CREATE TABLE attempt (
     failed_at BIGINT NOT NULL,
     decision BYTEA
 );
-CREATE INDEX attempt_job ON attempt (job_id, attempt);
+CREATE INDEX attempt_job ON attempt (job_id, attempt, id);
 -- Attempts whose records were dropped because a job had too many, counted by outcome and error type.
 CREATE TABLE attempt_count (
     job_id BIGINT NOT NULL,
