@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,6 +43,9 @@ WAITING_JOBS = 100_000
 
 CLOSING_MS = 2_000
 """How long closing may take, but for its last batch: the loop stands still, so no second signal to stop is heard meanwhile."""
+
+GRACE_S = 0.1
+"""How much longer than it is told to a store may take to see whether somebody else still writes."""
 
 TICK_S = 1.0
 """Nothing depends on a wake-up alone: this often everything that could be due is looked at."""
@@ -120,7 +122,6 @@ class GroupCommit:
         # While the thread applies a batch: what is to be done after it, the last word on each taker and fetch. Else None.
         self._noted: dict[tuple[object, str], Callable[[], None]] | None = None
         self._others: StoreBusy | None = None  # who kept the thread from applying the last batch
-        self._close_by: float | None = None  # when closing has to be over, on time's monotonic clock
 
     def start(self) -> None:
         """Begin to keep time."""
@@ -245,8 +246,7 @@ class GroupCommit:
                 self._refuse_all()
                 break
             if clock.monotonic() >= until:
-                log.warning("long payloads that nobody waits for any more are dropped")
-                self._take_all()  # or the loop's last turns would go on with them
+                self._drop_all()
                 break
             self._flush()  # what is taken in over several batches
 
@@ -311,8 +311,6 @@ class GroupCommit:
         left: list[Op] = []
         others: StoreBusy | None = None
         try:
-            if self._close_by is not None and self._others is not None:
-                engine.store.wait_until_free(max(0.0, self._close_by - time.monotonic()))
             engine.apply(ops)
         except StoreBusy as busy:
             left, others = [*left_of(ops, busy)], self._who_is_busy(busy)
@@ -346,7 +344,7 @@ class GroupCommit:
         if self._waiting():
             self._wake()
         self._go_on()
-        if self._closed and self._thread is not None and not self._waiting():
+        if self._closed and self._thread is not None:
             self._thread.end()
 
     def _look_there(self) -> bool:
@@ -365,21 +363,35 @@ class GroupCommit:
     def _close_thread(self, thread: BatchThread) -> None:
         """Apply what waits, and leave the thread to itself where that takes too long: it may hang."""
         engine = self.engine
-        self._close_by = end = time.monotonic() + CLOSING_MS / 1_000
+        until = engine.clock.monotonic() + CLOSING_MS
+
+        def left_s() -> float:
+            return (until - engine.clock.monotonic()) / 1_000
+
         self._flush()
-        while thread.wait(end - time.monotonic()):
+        while thread.wait(left_s()):
             if not self._waiting() or engine.failed is not None or engine.stalled:
                 thread.end()
                 return
-            if time.monotonic() >= end:
+            if self._again and not self._wait_there(thread, left_s()):
                 break
+            if left_s() <= 0:
+                self._drop_all()
+                return
             self._flush()
-        what = "the database has not let everything through in time"
-        log.error(what, extra={"refused": self._waiting(), "in_doubt": self._in_thread})
+        refused = self._waiting()
         self._refuse_all()
         if thread.busy:
+            what = "the database does not answer; the process ends without it"
+            log.error(what, extra={"refused": refused, "in_doubt": self._in_thread})
             thread.forget()
             engine.store.abandon(what)
+
+    def _wait_there(self, thread: BatchThread, timeout_s: float) -> bool:
+        """Have the thread wait while somebody else writes; report whether that is over."""
+        free: list[bool] = []
+        thread.start(partial(self.engine.store.wait_until_free, timeout_s), free.append)
+        return thread.wait(timeout_s + GRACE_S) and free[0]
 
     # -- while somebody else writes
 
@@ -458,6 +470,10 @@ class GroupCommit:
     def _waiting(self) -> int:
         """Report how many operations wait for a batch."""
         return len(self._pending) + len(self._new) + len(self._again)
+
+    def _drop_all(self) -> None:
+        log.warning("long payloads that nobody waits for any more are dropped")
+        self._take_all()  # or the loop's last turns would go on with them
 
     def _take_all(self) -> list[Op]:
         """Take everything that waits."""

@@ -69,9 +69,11 @@ class HandLoop:
                 soon.append(self._from_threads.get_nowait())
         for callback in soon:
             callback()
+        heard = False
         while self.awaits():
             self.hear()
-        return bool(soon)
+            heard = True
+        return heard or bool(soon)
 
     def hear(self) -> None:
         """Wait for a thread, and run what it asks for."""
