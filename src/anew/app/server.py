@@ -143,7 +143,6 @@ class Server:
     def _context(self, loop: asyncio.AbstractEventLoop) -> Context:
         """Put together what all doors share."""
         counters = WireCounters()
-        reads = Reads(self.store, loop)
         commit = GroupCommit(
             self.engine,
             loop,
@@ -151,6 +150,7 @@ class Server:
             peers=lambda: counters.connections - self._waiting(),
             reap_ms=self.settings.timing.reaper_interval_ms,
         )
+        reads = Reads(self.store, loop, commit.submit if self.store.remote else None)
         return Context(
             self.engine,
             commit,

@@ -141,9 +141,9 @@ class Engine:
     def apply(self, ops: Sequence[Op]) -> None:
         """Apply a batch, commit it, answer it.
 
-        Every operation's `done` has been called when this returns, or handed over. An operation that fails does so alone; if the commit fails,
-        every operation is answered with that, and after `StoreFailed` the engine refuses everything (`failed` is set): what was
-        in doubt is settled by the next start.
+        Every operation's `done` has been called when this returns, or handed over. An operation that fails does so alone; if the
+        commit fails, every operation is answered with that, and after `StoreFailed` the engine refuses everything (`failed` is
+        set): what was in doubt is settled by the next start.
 
         Raises:
             StoreBusy: Another process or program is writing just now. What `left_of` gives, mostly all operations, was neither

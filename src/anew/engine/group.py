@@ -1,9 +1,11 @@
 """Group commit in an event loop: what one turn of the loop has gathered becomes one batch.
 
 Nothing waits for a timer: a lone operation is applied in the next turn, a crowd shares one sync. Applying right in the loop's
-thread needs no hop between threads, which at these rates costs more than the batch itself. Only where the store is across a network,
-batches are applied in one thread beside the loop. While one is, the engine is that thread's, and the loop touches nothing of it:
-operations gather for the next batch, and what else the edges ask for is noted and done in between.
+thread needs no hop between threads, which at these rates costs more than the batch itself.
+
+Only where the store is across a network, batches are applied in one thread beside the loop. While one is, the engine is that
+thread's, and the loop touches nothing of it: operations gather for the next batch, and what else the edges ask for is noted and
+done in between.
 """
 
 from __future__ import annotations
@@ -307,7 +309,8 @@ class GroupCommit:
     def _apply_there(self, ops: list[Op]) -> _Applied:
         """In the thread: apply a batch."""
         engine = self.engine
-        engine.handover = told = []
+        told: list[Callable[[], None]] = []
+        engine.handover = told
         left: list[Op] = []
         others: StoreBusy | None = None
         try:

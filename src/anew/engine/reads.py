@@ -1,6 +1,7 @@
 """Everything that anybody reads of the store: short reads at once, long ones in a thread beside the loop.
 
-Whoever shows jobs asks here, so that no edge touches a store.
+Whoever shows jobs asks here, so that no edge touches a store. Where each read waits for a network, short ones are done with the
+next batch, in its transaction: a crowd of them shares one, and they see what was answered before.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from anew.engine.ops import Call, Op
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
 from anew.jobs.codec import OWN_QUEUE
@@ -31,11 +33,17 @@ MAX_WAITING = 200
 MAX_LOOKS = 64
 """Pages that may wait for it; more are refused."""
 
+MAX_LONG_PAGES = 8
+"""Pages that may be read in parts at a time where each part waits for a network; they may have 32 MiB each."""
+
 BUDGET_MS = 4
 """Time that answers to long reads may take in one turn of the loop, but for the last of them: a page may have megabytes."""
 
 FEW_QUEUES = 100
 """Named queues whose counters are read at once, some 0.2 ms."""
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
 
 Counts = Mapping[str, Mapping[State, int]]
 """Jobs by queue and state; queues without a job are left out."""
@@ -103,10 +111,15 @@ class Reads:
     Args:
         store: What is read; the thread gets its own reader.
         loop: Where results of long reads are handed back.
+        submit: Where each read waits for a network: adds an operation to the next batch. None: none does.
     """
 
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, store: Store, loop: asyncio.AbstractEventLoop, submit: Callable[[Op], None] | None = None
+    ) -> None:
         self._store = store
+        self._submit = submit
+        self._long_pages = 0
         self._reader: Reader = store.reader()
         self._loop = loop
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
@@ -116,7 +129,53 @@ class Reads:
         self._turning = False
         self._closed = False
 
-    # -- at once, in the loop's thread
+    # -- short reads
+
+    def at_once(self, read: Callable[[], Made], then: Then) -> None:
+        """Do some of the short reads below, and go on with what was made of them.
+
+        Args:
+            read: Does them; may raise an AnewError.
+            then: Called with what `read` returned, before this returns; or, where reads wait for a network, with that or an
+                AnewError, in a later turn of the loop.
+        """
+        if self._submit is None:
+            then(read())
+        else:
+            self._submit(Call(lambda batch: read(), then, durable=False, waits=False))
+
+    def in_parts(
+        self, parts: Sequence[Part], read: Callable[[Part], Made], then: Then, *, bounded: bool = True
+    ) -> None:
+        """The same in parts, each read when `then` asks for it; or, where reads wait for a network, all before, a batch each.
+
+        Args:
+            parts: What to read.
+            read: Does it for one of them.
+            then: Called with an iterable of what was read, or with an AnewError; see `at_once`.
+            bounded: What is read may be long.
+
+        Raises:
+            Overloaded: Too much is being read that may be long.
+        """
+        if self._submit is None:
+            then(map(read, parts))
+            return
+        if bounded and self._long_pages >= MAX_LONG_PAGES:
+            raise Overloaded("too many long pages are asked for at once; try again in a second")
+        self._long_pages += bounded
+        made: list[Made] = []
+
+        def go_on(result: Any = None) -> None:
+            if isinstance(result, AnewError) or len(made) == len(parts):
+                self._long_pages -= bounded
+                then(result if isinstance(result, AnewError) else made)
+            else:
+                self.at_once(lambda: made.append(read(parts[len(made)])), go_on)
+
+        go_on()
+
+    # -- inside of `at_once` and `in_parts`
 
     def job(self, key: int, *, payload: bool = False) -> Job | None:
         """Give one job; None if there is none."""
@@ -161,8 +220,8 @@ class Reads:
         return _known(where, self._store.counts(where.queues))
 
     def limits(self) -> Mapping[str, Throttle]:
-        """Give the limits of queues as this process saw them last; queues without one are left out."""
-        return self._store.limits
+        """Give the limits of queues as this process saw them last; queues without one are left out. From anywhere."""
+        return dict(self._store.limits)
 
     # -- beside the loop
 
@@ -289,7 +348,7 @@ class Reads:
             then(error)
         else:
             log.error("a read failed", exc_info=error)
-            if isinstance(error, UnicodeDecodeError):
+            if isinstance(error, UnicodeDecodeError) and self._submit is None:
                 with contextlib.suppress(UnicodeDecodeError):
                     self._store.counts()  # what mends a damaged name is the store's having met it
             then(InternalError("internal server error"))

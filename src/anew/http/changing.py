@@ -94,7 +94,8 @@ class ChangeRoutes:
                 case Job():
                     form.reply(request, 200, self._shown(result))
                 case IllegalTransition():
-                    reply_error(request, form, self._ended(key, result), 422)
+                    said = answering(request, form, lambda error: reply_error(request, form, error, 422))
+                    self._reads.at_once(lambda: self._ended(key, result), said)
                 case _:
                     reply_error(request, form, result)
 

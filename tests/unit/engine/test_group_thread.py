@@ -1,4 +1,4 @@
-"""Group commit whose batches a thread applies, while the database hangs: the loop goes on, and what it is asked for waits in order."""
+"""Group commit whose batches a thread applies, while the database hangs: the loop goes on, and what comes waits in order."""
 
 from __future__ import annotations
 
