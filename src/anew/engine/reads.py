@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from anew.engine.ops import Call, Op
@@ -35,6 +37,9 @@ MAX_LOOKS = 64
 
 MAX_LONG_PAGES = 8
 """Pages that may be read in parts at a time where each part waits for a network; they may have 32 MiB each."""
+
+CLOSE_S = 2.0
+"""How long closing waits for a read across a network, which may hang."""
 
 BUDGET_MS = 4
 """Time that answers to long reads may take in one turn of the loop, but for the last of them: a page may have megabytes."""
@@ -122,7 +127,7 @@ class Reads:
         self._long_pages = 0
         self._reader: Reader = store.reader()
         self._loop = loop
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
+        self._thread = _ReaderThread()
         self._waiting = 0
         self._looks: deque[tuple[Callable[[PageReads], Any], Then]] = deque()
         self._done: deque[tuple[Future[Any], Then]] = deque()
@@ -308,8 +313,10 @@ class Reads:
     def close(self) -> None:
         """Let the read in progress end, and close the reader; reads that wait or come later get an Overloaded."""
         self._closed = True
-        self._thread.shutdown(wait=True, cancel_futures=True)
-        self._reader.close()
+        if self._thread.end(None if self._submit is None else CLOSE_S):
+            self._reader.close()
+        else:
+            log.error("a read of the database has not ended in time; the process ends without it")
 
     def _hand_back(self, done: Future[Any], then: Then) -> None:
         self._done.append((done, then))
@@ -352,6 +359,44 @@ class Reads:
                 with contextlib.suppress(UnicodeDecodeError):
                     self._store.counts()  # what mends a damaged name is the store's having met it
             then(InternalError("internal server error"))
+
+
+class _ReaderThread:
+    """One read after the other in a thread, which begins with the first. The process does not wait for it at its end."""
+
+    def __init__(self) -> None:
+        self._works: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, function: Callable[[Reader], Any], reader: Reader) -> Future[Any]:
+        """Read something when those before it are done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work_off, name="anew-reader", daemon=True)
+            self._thread.start()
+        future: Future[Any] = Future()
+        self._works.put((future, lambda: function(reader)))
+        return future
+
+    def end(self, timeout_s: float | None) -> bool:
+        """Cancel what waits, and wait for what is under way; report whether that has ended in time."""
+        with contextlib.suppress(Empty):
+            while (work := self._works.get_nowait()) is not None:
+                work[0].cancel()
+        if self._thread is None:
+            return True
+        self._works.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _work_off(self) -> None:
+        while (work := self._works.get()) is not None:
+            future, read = work
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(read())
+            except Exception as error:
+                future.set_exception(error)
 
 
 def _known(where: Filter, counts: Counts) -> int | None:
