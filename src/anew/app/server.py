@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 
@@ -44,6 +45,9 @@ log = logging.getLogger("anew.server")
 
 _RELOADED = {("fwp_tables", "cron"), ("fwp_tables", "throttles")}
 """The settings that `Server.reload` looks at."""
+
+CLOSE_S = 2.0
+"""How long a store across a network may take to close."""
 
 STORE_FAILED = 1
 """Exit code of a server whose disk has failed."""
@@ -143,7 +147,6 @@ class Server:
     def _context(self, loop: asyncio.AbstractEventLoop) -> Context:
         """Put together what all doors share."""
         counters = WireCounters()
-        reads = Reads(self.store, loop)
         commit = GroupCommit(
             self.engine,
             loop,
@@ -151,6 +154,7 @@ class Server:
             peers=lambda: counters.connections - self._waiting(),
             reap_ms=self.settings.timing.reaper_interval_ms,
         )
+        reads = Reads(self.store, loop, commit.submit if self.store.remote else None)
         return Context(
             self.engine,
             commit,
@@ -298,6 +302,18 @@ def _told(loaded: Loaded) -> Settings:
 
 
 def _close(store: Store) -> None:
+    """Close the store, for no longer than `CLOSE_S` where that waits for a network: the process ends either way."""
+    if not store.remote:
+        _close_now(store)
+        return
+    closing = threading.Thread(target=_close_now, args=(store,), name="anew-close", daemon=True)
+    closing.start()
+    closing.join(CLOSE_S)
+    if closing.is_alive():
+        log.error("the database does not answer; the process ends without its goodbye")
+
+
+def _close_now(store: Store) -> None:
     try:
         store.close()
     except AnewError:

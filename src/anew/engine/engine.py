@@ -82,6 +82,8 @@ class Engine:
         stalled: The last transaction did not last; trying again at once would only spin.
         due_at: When the next waiting job is due, epoch ms; None if none waits.
         made_ready: The last batch left more ready jobs in some queue than there were.
+        handover: Where it is a list, `apply` calls nobody: what it has to tell, answers and deliveries, is put there as calls, in
+            order, for the thread that they belong to.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Engine:
         self.stats = Stats()
         self.failed: StoreFailed | None = None
         self.stalled = self.made_ready = False
+        self.handover: list[Callable[[], None]] | None = None
         self._commit_ns = 0  # what the last commit took, without its sync
         self.dispatcher = Dispatcher(
             store,
@@ -138,16 +141,16 @@ class Engine:
     def apply(self, ops: Sequence[Op]) -> None:
         """Apply a batch, commit it, answer it.
 
-        Every operation's `done` has been called when this returns. An operation that fails does so alone; if the commit fails,
-        every operation is answered with that, and after `StoreFailed` the engine refuses everything (`failed` is set): what was
-        in doubt is settled by the next start.
+        Every operation's `done` has been called when this returns, or handed over. An operation that fails does so alone; if the
+        commit fails, every operation is answered with that, and after `StoreFailed` the engine refuses everything (`failed` is
+        set): what was in doubt is settled by the next start.
 
         Raises:
             StoreBusy: Another process or program is writing just now. What `left_of` gives, mostly all operations, was neither
                 done nor answered: apply it again when `store.when_free` says so.
         """
         if self.failed is not None:
-            answer([(op, self.failed) for op in ops])
+            self._tell(answer, [(op, self.failed) for op in ops])
             return
         try:
             self._transact(ops)
@@ -158,7 +161,7 @@ class Engine:
         except StoreFailed as error:
             self._give_up(ops, error)
         except ForkedStore as error:
-            answer([(op, error) for op in ops])
+            self._tell(answer, [(op, error) for op in ops])
         except UnicodeDecodeError as error:
             self._apply_without_damaged(ops, error)
         except Exception as error:
@@ -171,12 +174,12 @@ class Engine:
         unanswered, undelivered = iter(answers), iter(batch.deliveries)
         try:
             self._commit(ops, batch, answers)
-            answer(islice(unanswered, _put_first(answers)))
+            self._tell(answer, islice(unanswered, _put_first(answers)))
             if self._sync(unanswered):
-                answer(unanswered)
-                self._deliver(undelivered, batch.now)
+                self._tell(answer, unanswered)
+                self._tell(self._deliver, undelivered, batch.now)
                 if batch.ended is not None:
-                    self._tell_ended(batch.ended)
+                    self._tell(self._tell_ended, batch.ended)
         except Exception:
             raise
         except BaseException:  # Ctrl-C in a program that embeds the engine
@@ -187,6 +190,13 @@ class Engine:
                 answer(unanswered)  # without a commit there are none
                 self._deliver(undelivered, batch.now)
             raise
+
+    def _tell(self, tell: Callable[..., None], what: Iterable[Any], *more: int) -> None:
+        """Call those who wait for a batch's results, or hand that over, with what there is to tell now."""
+        if self.handover is None:
+            tell(what, *more)
+        else:
+            self.handover.append(partial(tell, tuple(what), *more))
 
     def _commit(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
         """Run one transaction to its commit; put memory back if it does not get there."""
@@ -325,11 +335,12 @@ class Engine:
         """Have somebody told after each commit which attempts have ended in it, or nobody."""
         self.parts.on_ended = listener
 
-    def _tell_ended(self, ended: Ended) -> None:
+    def _tell_ended(self, ended: tuple[list[int], list[int]]) -> None:
         """Tell the listener; if it raises, that hurts nobody else."""
-        if self.parts.on_ended is not None and (ended.completed or ended.failed):
+        completed, failed = ended
+        if self.parts.on_ended is not None and (completed or failed):
             try:
-                self.parts.on_ended(ended)
+                self.parts.on_ended(Ended(completed, failed))
             except Exception:
                 log.exception("who listens to the ends of attempts has failed")
 
@@ -358,20 +369,20 @@ class Engine:
             except StoreFailed as failed:
                 self._give_up(rest, failed)
             except Exception as other:
-                answer(refused)  # now, since of the rest some may be left
+                self._tell(answer, refused)  # now, since of the rest some may be left
                 refused = []
                 self._apply_singly(rest, other)
             break
         else:
             refused += [(op, error) for op in rest]
-        answer(refused)
+        self._tell(answer, refused)
 
     def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
         """The store has failed: nothing is accepted, written or synced from now on."""
         self.failed = error
         self.store.abandon(str(error))
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
-        answer([(op, error) for op in ops])
+        self._tell(answer, [(op, error) for op in ops])
 
     def _apply_without_damaged(self, ops: Sequence[Op], error: UnicodeDecodeError) -> None:
         """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
@@ -408,7 +419,7 @@ class Engine:
                 answer([(op, error) for op in ops])
                 return
             log.exception("an operation failed")
-            answer([(op, InternalError("internal server error")) for op in ops])
+            self._tell(answer, [(op, InternalError("internal server error")) for op in ops])
             return
         if not isinstance(error, InvalidInput):
             log.exception("a batch failed; applying its operations one by one")

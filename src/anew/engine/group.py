@@ -1,7 +1,11 @@
-"""Group commit in an event loop's own thread: what one turn of the loop has gathered becomes one batch.
+"""Group commit in an event loop: what one turn of the loop has gathered becomes one batch.
 
 Nothing waits for a timer: a lone operation is applied in the next turn, a crowd shares one sync. Applying right in the loop's
 thread needs no hop between threads, which at these rates costs more than the batch itself.
+
+Only where the store is across a network, batches are applied in one thread beside the loop. While one is, the engine is that
+thread's, and the loop touches nothing of it: operations gather for the next batch, and what else the edges ask for is noted and
+done in between.
 """
 
 from __future__ import annotations
@@ -12,7 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any, NamedTuple
 
+from anew.engine.batch_thread import BatchThread
 from anew.engine.engine import Engine, answer, left_of
 from anew.engine.fetches import Fetch
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
@@ -40,6 +46,9 @@ WAITING_JOBS = 100_000
 CLOSING_MS = 2_000
 """How long closing may take, but for its last batch: the loop stands still, so no second signal to stop is heard meanwhile."""
 
+GRACE_S = 0.1
+"""How much longer than it is told to a store may take to see whether somebody else still writes."""
+
 TICK_S = 1.0
 """Nothing depends on a wake-up alone: this often everything that could be due is looked at."""
 
@@ -50,12 +59,26 @@ BUSY_S = 2.0
 """How long new jobs wait for a lock that somebody else holds; then they are refused, and so are those that come after."""
 
 
+class _Applied(NamedTuple):
+    """What the thread comes back with.
+
+    Attributes:
+        told: The engine's answers and deliveries, as calls in order.
+        left: Operations that were not done, since somebody else writes.
+        busy: Who that is; None if the batch went through.
+    """
+
+    told: list[Callable[[], None]]
+    left: list[Op]
+    busy: StoreBusy | None
+
+
 class GroupCommit:
     """Gathers operations and applies them together.
 
     Args:
         engine: What applies them.
-        loop: The event loop in whose thread everything happens.
+        loop: The event loop in whose thread everything happens, but for the batches of a store across a network.
         on_fatal: Called once when the store has failed and the process should end.
         peers: Gives how many clients may send something now: when so many operations have gathered, no more will come.
         max_waiting: Most requests with new jobs that may wait for the next batches; more are refused.
@@ -96,6 +119,11 @@ class GroupCommit:
         self._busy_upkeep = False
         self._closed = False
         self._fatal = False
+        self._thread = BatchThread(loop) if engine.store.remote else None
+        self._in_thread = 0  # operations in the batch that the thread applies
+        # While the thread applies a batch: what is to be done after it, the last word on each taker and fetch. Else None.
+        self._noted: dict[tuple[object, str], Callable[[], None]] | None = None
+        self._others: StoreBusy | None = None  # who kept the thread from applying the last batch
 
     def start(self) -> None:
         """Begin to keep time."""
@@ -142,18 +170,36 @@ class GroupCommit:
 
     def call_off(self, fetch: Fetch) -> None:
         """Have a fetch that waits get nothing any more; one that is in the next batch may still get a job."""
-        self.engine.fetches.call_off(fetch)
+        if self._thread is not None and fetch in self._pending:
+            self._pending.remove(fetch)  # or they would pile up while the store hangs
+        elif self._noted is not None:
+            self._noted[fetch, "off"] = partial(self.call_off, fetch)
+        else:
+            self.engine.fetches.call_off(fetch)
 
     def add_taker(self, taker: Taker) -> None:
         """Give a taker jobs from the next batch on."""
+        if self._noted is not None:
+            self._noted[taker, "in"] = partial(self.add_taker, taker)
+            return
         self.engine.dispatcher.add(taker)
         self._wake()
 
     def remove_taker(self, taker: Taker, *, interrupted: bool = True) -> None:
         """Take a taker out and give back what it holds; `interrupted` unless the server itself ended it."""
+        if self._noted is not None:
+            self._note_removal(taker, interrupted)
+            return
         self.engine.dispatcher.remove(taker)
         if taker.held:
             self._give_back(taker, interrupted)
+
+    def _note_removal(self, taker: Taker, interrupted: bool) -> None:
+        assert self._noted is not None
+        taker.deliver = _deliver_nothing  # what the batch takes for it is given back with the rest
+        self._noted.pop((taker, "pause"), None)
+        if self._noted.pop((taker, "in"), None) is None:
+            self._noted[taker, "out"] = partial(self.remove_taker, taker, interrupted=interrupted)
 
     def _give_back(self, taker: Taker, interrupted: bool) -> None:
         self.submit(Release(taker, partial(self._given_back, taker, interrupted), interrupted=interrupted))
@@ -165,12 +211,23 @@ class GroupCommit:
 
     def pause_taker(self, taker: Taker) -> None:
         """Give a taker nothing until `resume_taker`."""
+        if self._noted is not None:
+            self._note_pause(taker, self.pause_taker)
+            return
         self.engine.dispatcher.pause(taker)
 
     def resume_taker(self, taker: Taker) -> None:
         """Give a paused taker jobs again."""
+        if self._noted is not None:
+            self._note_pause(taker, self.resume_taker)
+            return
         self.engine.dispatcher.resume(taker)
         self._wake()
+
+    def _note_pause(self, taker: Taker, change: Callable[[Taker], None]) -> None:
+        assert self._noted is not None
+        self._noted.pop((taker, "pause"), None)
+        self._noted[taker, "pause"] = partial(change, taker)
 
     def close(self) -> None:
         """Apply what waits and stop keeping time."""
@@ -180,6 +237,9 @@ class GroupCommit:
                 timer.cancel()
         if self._wakes is not None:
             self._loop.remove_reader(self._wakes)
+        if self._thread is not None:
+            self._close_thread(self._thread)
+            return
         clock = self.engine.clock
         until = clock.monotonic() + CLOSING_MS
         self._flush()
@@ -188,11 +248,7 @@ class GroupCommit:
                 self._refuse_all()
                 break
             if clock.monotonic() >= until:
-                log.warning("long payloads that nobody waits for any more are dropped")
-                self._pending.clear()  # or the loop's last turns would go on with them
-                self._new.clear()
-                self._again.clear()
-                self._new_jobs = 0
+                self._drop_all()
                 break
             self._flush()  # what is taken in over several batches
 
@@ -205,17 +261,27 @@ class GroupCommit:
         if self._closed and not self._waiting():
             self.engine.store.let_go()  # a turn that nobody waits for any more
             return
+        if self._thread is not None and self._thread.busy:
+            return  # it looks for more when it is back
         if self._looks_again(self._waiting()):
             self._loop.call_soon(self._flush)
             return
         self._gathered = self._looks = 0
         self._scheduled = False
         ops = self._next_batch()
+        if self._thread is not None:
+            self._noted, self._in_thread = {}, len(ops)
+            self._begin(self._thread, partial(self._apply_there, ops), self._applied)
+            return
         try:
             self.engine.apply(ops)
         except StoreBusy as busy:
             self._wait_until_free([*left_of(ops, busy)])
             return
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """After a batch: keep time, and have the next one come if there is something for it to do."""
         if self._busy_timer is not None:
             self._stop_refusing()
         if self._new:
@@ -230,6 +296,105 @@ class GroupCommit:
         if self.engine.dispatcher.waits() or self.engine.fetches.unfinished:
             self._wake()
         self._arm_due()
+
+    # -- the thread of a store across a network
+
+    def _begin(self, thread: BatchThread, work: Callable[[], object], then: Callable[[Any], None]) -> None:
+        """Have the thread do something; no batch begins before it is back."""
+        self._scheduled = True
+        if self._busy_timer is None:
+            self._busy_timer = self._loop.call_later(BUSY_S, self._refuse_new)
+        thread.start(work, then)
+
+    def _apply_there(self, ops: list[Op]) -> _Applied:
+        """In the thread: apply a batch."""
+        engine = self.engine
+        told: list[Callable[[], None]] = []
+        engine.handover = told
+        left: list[Op] = []
+        others: StoreBusy | None = None
+        try:
+            engine.apply(ops)
+        except StoreBusy as busy:
+            left, others = [*left_of(ops, busy)], self._who_is_busy(busy)
+        except Exception:
+            log.exception("a batch failed")
+        engine.handover = None
+        return _Applied(told, left, others)
+
+    def _who_is_busy(self, busy: StoreBusy) -> StoreBusy:
+        """In the thread: ask who writes."""
+        try:
+            return self.engine.store.busy()
+        except Exception:  # the next batch meets it as well
+            return busy
+
+    def _applied(self, batch: _Applied) -> None:
+        """The thread has applied a batch, or met a busy store: tell everybody, then do what was noted meanwhile."""
+        self._scheduled, self._in_thread = False, 0
+        self._others = batch.busy
+        for tell in batch.told:
+            tell()
+        noted, self._noted = self._noted, None
+        for change in (noted or {}).values():
+            change()
+        if batch.busy is not None:
+            self._wait_until_free(batch.left)
+            return
+        self._go_on_after_thread()
+
+    def _go_on_after_thread(self) -> None:
+        if self._waiting():
+            self._wake()
+        self._go_on()
+        if self._closed and self._thread is not None:
+            self._thread.end()
+
+    def _look_there(self) -> bool:
+        """In the thread: ask whether another process has written."""
+        try:
+            return self.engine.store.has_changed()
+        except Exception:  # a batch meets it too, and says what it means
+            return True
+
+    def _looked(self, changed: bool) -> None:
+        self._scheduled = False
+        if changed:
+            self._wake()
+        self._go_on_after_thread()
+
+    def _close_thread(self, thread: BatchThread) -> None:
+        """Apply what waits, and leave the thread to itself where that takes too long: it may hang."""
+        engine = self.engine
+        until = engine.clock.monotonic() + CLOSING_MS
+
+        def left_s() -> float:
+            return (until - engine.clock.monotonic()) / 1_000
+
+        self._flush()
+        while thread.wait(left_s()):
+            if not self._waiting() or engine.failed is not None or engine.stalled:
+                thread.end()
+                return
+            if self._again and not self._wait_there(thread, left_s()):
+                break
+            if left_s() <= 0:
+                self._drop_all()
+                return
+            self._flush()
+        refused = self._waiting()
+        self._refuse_all()
+        if thread.busy:
+            what = "the database does not answer; the process ends without it"
+            log.error(what, extra={"refused": refused, "in_doubt": self._in_thread})
+            thread.forget()
+            engine.store.abandon(what)
+
+    def _wait_there(self, thread: BatchThread, timeout_s: float) -> bool:
+        """Have the thread wait while somebody else writes; report whether that is over."""
+        free: list[bool] = []
+        thread.start(partial(self.engine.store.wait_until_free, timeout_s), free.append)
+        return thread.wait(timeout_s + GRACE_S) and free[0]
 
     # -- while somebody else writes
 
@@ -253,7 +418,7 @@ class GroupCommit:
     def _refuse_new(self) -> None:
         """Refuse what does not wait for longer, new jobs above all, until the store is free; all else waits on."""
         if self._refusing is None:
-            self._refusing = self.engine.store.busy()
+            self._refusing = self._busy()
             log.warning("new jobs are refused while the store is busy", extra={"reason": str(self._refusing)})
         busy = self._refusing
         refused: list[Op] = [op for op in (*self._again, *self._pending, *self._new) if not op.waits]
@@ -265,11 +430,16 @@ class GroupCommit:
 
     def _refuse_all(self) -> None:
         """The process ends while somebody else holds the store: what waits was not done."""
-        busy = self.engine.store.busy()
-        ops = [*self._again, *self._pending, *self._new]
-        self._again, self._pending, self._new_jobs = [], [], 0
-        self._new.clear()
-        answer([(op, busy) for op in ops])
+        busy = self._busy()
+        answer([(op, busy) for op in self._take_all()])
+
+    def _busy(self) -> StoreBusy:
+        """Say why nothing goes through."""
+        if self._thread is None:
+            return self.engine.store.busy()
+        if self._others is not None:
+            return self._others
+        return StoreBusy(f"the database has not answered for {BUSY_S:.0f} seconds; try again")
 
     def _stop_refusing(self) -> None:
         assert self._busy_timer is not None
@@ -279,14 +449,23 @@ class GroupCommit:
     def _woken(self) -> None:
         """Another process has committed ready jobs: look, if anybody could have some; all else is left to the poll."""
         self.engine.store.hear()
-        if self.engine.dispatcher.wants() or self.engine.fetches.waiting() > 0:
+        self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        if self._noted is not None:
+            self._noted[self, "woken"] = self._serve_waiting
+        elif self.engine.dispatcher.wants() or self.engine.fetches.waiting() > 0:
             self._wake()
 
     def _poll(self) -> None:
         self._poll_timer = self._loop.call_later(POLL_S, self._poll)
         if self._scheduled or self.engine.failed is not None:
             return
-        if self.engine.dispatcher.checks() or self.engine.store.has_changed():
+        if self.engine.dispatcher.checks():
+            self._wake()
+        elif self._thread is not None:
+            self._begin(self._thread, self._look_there, self._looked)
+        elif self.engine.store.has_changed():
             self._wake()
 
     # -- batches
@@ -294,6 +473,17 @@ class GroupCommit:
     def _waiting(self) -> int:
         """Report how many operations wait for a batch."""
         return len(self._pending) + len(self._new) + len(self._again)
+
+    def _drop_all(self) -> None:
+        log.warning("long payloads that nobody waits for any more are dropped")
+        self._take_all()  # or the loop's last turns would go on with them
+
+    def _take_all(self) -> list[Op]:
+        """Take everything that waits."""
+        ops = [*self._again, *self._pending, *self._new]
+        self._again, self._pending, self._new_jobs = [], [], 0
+        self._new.clear()
+        return ops
 
     def _looks_again(self, waiting: int) -> bool:
         """Report whether to look for more before the next batch is applied."""
@@ -368,6 +558,10 @@ class GroupCommit:
         """Called from another thread: write what a recount has found."""
         with suppress(RuntimeError):  # the loop has closed
             self._loop.call_soon_threadsafe(self.submit, Call(verb, _ignore))
+
+
+def _deliver_nothing(rows: object, now: int) -> None:
+    """Its taker has been removed."""
 
 
 def _ignore(result: object) -> None:

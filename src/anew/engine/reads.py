@@ -1,6 +1,7 @@
 """Everything that anybody reads of the store: short reads at once, long ones in a thread beside the loop.
 
-Whoever shows jobs asks here, so that no edge touches a store.
+Whoever shows jobs asks here, so that no edge touches a store. Where each read waits for a network, short ones are done with the
+next batch, in its transaction: a crowd of them shares one, and they see what was answered before.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from anew.engine.ops import Call, Op
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
 from anew.jobs.codec import OWN_QUEUE
@@ -31,11 +35,20 @@ MAX_WAITING = 200
 MAX_LOOKS = 64
 """Pages that may wait for it; more are refused."""
 
+MAX_LONG_PAGES = 8
+"""Pages that may be read in parts at a time where each part waits for a network; they may have 32 MiB each."""
+
+CLOSE_S = 2.0
+"""How long closing waits for a read across a network, which may hang."""
+
 BUDGET_MS = 4
 """Time that answers to long reads may take in one turn of the loop, but for the last of them: a page may have megabytes."""
 
 FEW_QUEUES = 100
 """Named queues whose counters are read at once, some 0.2 ms."""
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
 
 Counts = Mapping[str, Mapping[State, int]]
 """Jobs by queue and state; queues without a job are left out."""
@@ -103,20 +116,71 @@ class Reads:
     Args:
         store: What is read; the thread gets its own reader.
         loop: Where results of long reads are handed back.
+        submit: Where each read waits for a network: adds an operation to the next batch. None: none does.
     """
 
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, store: Store, loop: asyncio.AbstractEventLoop, submit: Callable[[Op], None] | None = None
+    ) -> None:
         self._store = store
+        self._submit = submit
+        self._long_pages = 0
         self._reader: Reader = store.reader()
         self._loop = loop
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
+        self._thread = _ReaderThread()
         self._waiting = 0
         self._looks: deque[tuple[Callable[[PageReads], Any], Then]] = deque()
         self._done: deque[tuple[Future[Any], Then]] = deque()
         self._turning = False
         self._closed = False
 
-    # -- at once, in the loop's thread
+    # -- short reads
+
+    def at_once(self, read: Callable[[], Made], then: Then) -> None:
+        """Do some of the short reads below, and go on with what was made of them.
+
+        Args:
+            read: Does them; may raise an AnewError.
+            then: Called with what `read` returned, before this returns; or, where reads wait for a network, with that or an
+                AnewError, in a later turn of the loop.
+        """
+        if self._submit is None:
+            then(read())
+        else:
+            self._submit(Call(lambda batch: read(), then, durable=False, waits=False))
+
+    def in_parts(
+        self, parts: Sequence[Part], read: Callable[[Part], Made], then: Then, *, bounded: bool = True
+    ) -> None:
+        """The same in parts, each read when `then` asks for it; or, where reads wait for a network, all before, a batch each.
+
+        Args:
+            parts: What to read.
+            read: Does it for one of them.
+            then: Called with an iterable of what was read, or with an AnewError; see `at_once`.
+            bounded: What is read may be long.
+
+        Raises:
+            Overloaded: Too much is being read that may be long.
+        """
+        if self._submit is None:
+            then(map(read, parts))
+            return
+        if bounded and self._long_pages >= MAX_LONG_PAGES:
+            raise Overloaded("too many long pages are asked for at once; try again in a second")
+        self._long_pages += bounded
+        made: list[Made] = []
+
+        def go_on(result: Any = None) -> None:
+            if isinstance(result, AnewError) or len(made) == len(parts):
+                self._long_pages -= bounded
+                then(result if isinstance(result, AnewError) else made)
+            else:
+                self.at_once(lambda: made.append(read(parts[len(made)])), go_on)
+
+        go_on()
+
+    # -- inside of `at_once` and `in_parts`
 
     def job(self, key: int, *, payload: bool = False) -> Job | None:
         """Give one job; None if there is none."""
@@ -161,8 +225,8 @@ class Reads:
         return _known(where, self._store.counts(where.queues))
 
     def limits(self) -> Mapping[str, Throttle]:
-        """Give the limits of queues as this process saw them last; queues without one are left out."""
-        return self._store.limits
+        """Give the limits of queues as this process saw them last; queues without one are left out. From anywhere."""
+        return dict(self._store.limits)
 
     # -- beside the loop
 
@@ -249,8 +313,10 @@ class Reads:
     def close(self) -> None:
         """Let the read in progress end, and close the reader; reads that wait or come later get an Overloaded."""
         self._closed = True
-        self._thread.shutdown(wait=True, cancel_futures=True)
-        self._reader.close()
+        if self._thread.end(None if self._submit is None else CLOSE_S):
+            self._reader.close()
+        else:
+            log.error("a read of the database has not ended in time; the process ends without it")
 
     def _hand_back(self, done: Future[Any], then: Then) -> None:
         self._done.append((done, then))
@@ -289,10 +355,48 @@ class Reads:
             then(error)
         else:
             log.error("a read failed", exc_info=error)
-            if isinstance(error, UnicodeDecodeError):
+            if isinstance(error, UnicodeDecodeError) and self._submit is None:
                 with contextlib.suppress(UnicodeDecodeError):
                     self._store.counts()  # what mends a damaged name is the store's having met it
             then(InternalError("internal server error"))
+
+
+class _ReaderThread:
+    """One read after the other in a thread, which begins with the first. The process does not wait for it at its end."""
+
+    def __init__(self) -> None:
+        self._works: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, function: Callable[[Reader], Any], reader: Reader) -> Future[Any]:
+        """Read something when those before it are done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work_off, name="anew-reader", daemon=True)
+            self._thread.start()
+        future: Future[Any] = Future()
+        self._works.put((future, lambda: function(reader)))
+        return future
+
+    def end(self, timeout_s: float | None) -> bool:
+        """Cancel what waits, and wait for what is under way; report whether that has ended in time."""
+        with contextlib.suppress(Empty):
+            while (work := self._works.get_nowait()) is not None:
+                work[0].cancel()
+        if self._thread is None:
+            return True
+        self._works.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _work_off(self) -> None:
+        while (work := self._works.get()) is not None:
+            future, read = work
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(read())
+            except Exception as error:
+                future.set_exception(error)
 
 
 def _known(where: Filter, counts: Counts) -> int | None:

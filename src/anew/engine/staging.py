@@ -131,9 +131,10 @@ class StagedInserts:
 
     def _remove(self, batch: Batch) -> list[tuple[int, int]]:
         """Remove what was left behind, inside a batch; what cannot be removed now is tried again by the next `tidy`."""
-        for first, last in self._left_behind:
+        left_behind = list(self._left_behind)  # the loop may add to it meanwhile
+        for first, last in left_behind:
             self._store.unstage(first, last)
-        return list(self._left_behind)
+        return left_behind
 
     def _removed(self, result: Any) -> None:
         if not isinstance(result, AnewError):

@@ -341,14 +341,21 @@ class FwpService:
 
     def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
         worker = connection.worker
-        waiting = _Waiting(self._commit, self.shown, connection, command.queues, worker)
+        waiting = _Waiting(self._commit, self.show, connection, command.queues, worker)
         self._waits.add(waiting)
         connection.on_close = waiting.gone
         if worker is None or worker.state is WorkerState.RUNNING:
             self._commit.submit(waiting)  # a quiet worker's waits to its end in vain
 
+    def show(self, job: Job, then: Then) -> None:
+        """Write a job, payload and all, as a worker gets it; `then` is called with that, or with an AnewError."""
+        if job.attempts:  # its errors may have to be read
+            self._reads.at_once(lambda: self.shown(job), then)
+        else:
+            then(self.shown(job))
+
     def shown(self, job: Job) -> bytes:
-        """Write a job, payload and all, as a worker gets it."""
+        """The same at once, where short reads may be done."""
         payload = job.payload or b"null"
         args = payload if payload[:1] == b"[" else b"[" + payload + b"]"
         created_at = job.key >> COUNTER_BITS
@@ -556,19 +563,19 @@ class _Waiting(Fetch):
         answered: It has its answer, or needs none.
     """
 
-    __slots__ = ("_commit", "_connection", "_shown", "answered", "at")
+    __slots__ = ("_commit", "_connection", "_show", "answered", "at")
 
     def __init__(
         self,
         commit: GroupCommit,
-        shown: Callable[[Job], bytes],
+        show: Callable[[Job, Then], None],
         connection: FwpConnection,
         queues: Sequence[str],
         worker: Worker | None,
     ) -> None:
         self._ask(queues, "" if worker is None else worker.wid)
         self._commit = commit
-        self._shown = shown
+        self._show = show
         self._connection = connection
         self.at = 0.0
         self.answered = False
@@ -591,15 +598,25 @@ class _Waiting(Fetch):
         if isinstance(result, AnewError):
             if not late:
                 self._connection.reply(_error(result))
-        elif late or self._connection.gone:  # nobody has seen it: its place in the queue is as it was
-            key, token = result.key, result.hold_token
-            self._commit.submit(
-                Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
-            )
+        elif late or self._connection.gone:
+            self._give_back(result)
             if not late:  # for the lines behind it: while there are many nothing is read, and no end of the connection heard
                 self._connection.reply(replies.NULL)
         else:
-            self._connection.reply(replies.bulk(self._shown(result)))
+            self._show(result, partial(self._shown, result))
+
+    def _shown(self, job: Job, text: bytes | AnewError) -> None:
+        if isinstance(text, AnewError) or self._connection.gone:
+            self._give_back(job)
+            self._connection.reply(_error(text) if isinstance(text, AnewError) else replies.NULL)
+        else:
+            self._connection.reply(replies.bulk(text))
+
+    def _give_back(self, job: Job) -> None:
+        """Nobody has seen it: its place in the queue is as it was."""
+        key, token = job.key, job.hold_token
+        assert token is not None
+        self._commit.submit(Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False))
 
 
 class _Waits:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 from anew.backoff import policy_from_json
 from anew.engine import Batch, Call, verbs
 from anew.engine.bulk import ChunkChange
-from anew.errors import AnewError, IllegalTransition, InvalidJob
+from anew.errors import IllegalTransition, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import NULLS, body_as, decode
 from anew.http.bulk import ManyJobs
@@ -94,7 +94,7 @@ class ChangeRoutes:
                 case Job():
                     form.reply(request, 200, self._shown(result))
                 case IllegalTransition():
-                    reply_error(request, form, self._ended(key, result), 422)
+                    self._refuse_ended(key, result, request, form)
                 case _:
                     reply_error(request, form, result)
 
@@ -172,11 +172,15 @@ class ChangeRoutes:
         done = answering(request, form, lambda n: form.reply(request, 200, {name: n}))
         self._many.change(where, expression, change, lambda: request.hung_up, done, counted=counted)
 
-    def _ended(self, key: int, error: IllegalTransition) -> AnewError:
-        job = self._reads.job(key)
-        if job is None:
-            return error
-        return IllegalTransition(f"cannot patch job {self._ids.write(key)} in {STATUS[job.state]} status")
+    def _refuse_ended(self, key: int, error: IllegalTransition, request: Request, form: Format) -> None:
+        def then(job: Job | None) -> None:
+            if job is None:
+                reply_error(request, form, error, 422)
+                return
+            said = f"cannot patch job {self._ids.write(key)} in {STATUS[job.state]} status"
+            reply_error(request, form, IllegalTransition(said), 422)
+
+        self._reads.at_once(lambda: self._reads.job(key), answering(request, form, then))
 
 
 def refusal(body: PatchBody) -> InvalidJob | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,16 @@ from anew.http.render import StoredJob, existing_job, plain_answer, plain_answer
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied
-from anew.jobs import NewJob
+from anew.jobs import Job, NewJob
 from anew.jobs.codec import PushedJob
 from anew.net.chunks import Work, at_once
 from anew.net.seam import Kind, Request
 
 _ANSWERS = 500
 """Answers written in one go, some 2 ms."""
+
+_There = dict[int, Job | None]
+"""Jobs by key; None: it is gone."""
 
 
 class _EnqueueOne(Enqueue):
@@ -48,7 +51,7 @@ class _EnqueueOne(Enqueue):
         key, now = result.keys[0], result.now
         ids, job = self.routes.ids, self.jobs[0]
         if result.existing:
-            self.form.reply(self.request, 200, self.routes.shown(key, job, result, 0))
+            self.routes.answer_existing(self.request, self.form, job, result)
         elif self.plain and self.form is JSON:
             self.request.reply(201, plain_answer(ids.tag_bytes, key, job, now))
         else:
@@ -147,9 +150,14 @@ class EnqueueRoutes:
                 request.reply(201, plain_answers(self.ids.tag, result.keys, jobs, result.now))
             else:
                 status = 200 if len(result.existing) == len(jobs) else 201
-                work = self._answering_many(jobs, result)
-                then = answering(request, form, lambda listed: form.reply(request, status, {"jobs": listed}))
-                self._chunks.run(work, then)
+                answer = answering(
+                    request, form, lambda listed: form.reply(request, status, {"jobs": listed})
+                )
+
+                def then(there: Iterable[_There]) -> None:
+                    self._chunks.run(self._answering_many(jobs, result, iter(there)), answer)
+
+                self._read_existing(result, answering(request, form, then))
 
         submit = self._submitting(Enqueue(jobs, done, plain), request, form)
         tied = () if plain else [job.hooks for job in jobs if isinstance(job, PushedJob)]
@@ -167,18 +175,43 @@ class EnqueueRoutes:
             Call(check, answering(request, form, lambda _: submit(None)), durable=False, waits=False)
         )
 
-    def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
+    def _answering_many(
+        self, jobs: list[NewJob], entered: Enqueued, there: Iterator[_There]
+    ) -> Work[list[StoredJob]]:
         listed: list[StoredJob] = []
+        known: _There = {}
         for at, (key, job) in enumerate(zip(entered.keys, jobs, strict=True)):
-            listed.append(self.shown(key, job, entered, at))
+            while at in entered.existing and key not in known:
+                known = next(there)
+            listed.append(self._shown(key, job, entered, at, known))
             if not len(listed) % _ANSWERS:
                 yield
         return listed
 
-    def shown(self, key: int, job: NewJob, entered: Enqueued, at: int) -> StoredJob:
+    def answer_existing(self, request: Request, form: Format, job: NewJob, entered: Enqueued) -> None:
+        """Answer for one new job in whose place another is there."""
+
+        def then(there: Iterable[_There]) -> None:
+            (known,) = there
+            form.reply(request, 200, self._shown(entered.keys[0], job, entered, 0, known))
+
+        self._read_existing(entered, answering(request, form, then))
+
+    def _read_existing(self, entered: Enqueued, then: Callable[[Any], None]) -> None:
+        """Read the jobs that are there in place of new ones, in the order of these, some at a time."""
+        keys = [entered.keys[at] for at in sorted(entered.existing)]
+        parts = [keys[at : at + _ANSWERS] for at in range(0, len(keys), _ANSWERS)]
+
+        def read(part: list[int]) -> _There:
+            found = self._reads.jobs(part, payload=False)
+            return {key: found.get(key) for key in part}
+
+        self._reads.in_parts(parts, read, then, bounded=False)
+
+    def _shown(self, key: int, job: NewJob, entered: Enqueued, at: int, known: _There) -> StoredJob:
         """Give one new job, or the one that is there in its place, as the answer shows it."""
         entry = entered.existing.get(at, Entry.CREATED)
-        there = None if entry is Entry.CREATED else self._reads.job(key)
+        there = None if entry is Entry.CREATED else known[key]
         if there is None:  # created, or its key is held beyond the removal of the job that had it
             return stored_job(self.ids, key, job, entered.now, entry)
         return existing_job(self.ids, there, entry)

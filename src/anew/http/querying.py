@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET, Raw
@@ -24,6 +25,7 @@ from anew.http.query_strings import (
 )
 from anew.http.render import (
     ShownDropped,
+    ShownError,
     ShownJob,
     own_job,
     shown_error,
@@ -73,8 +75,13 @@ class JobRoutes:
         where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
 
         def then(found: Found) -> None:
-            keys = found.keys
-            parts, size = self._parts(keys[: page.limit])
+            listed = found.keys[: page.limit]
+            self._reads.at_once(
+                lambda: self._parts(listed), self._answering(request, form, partial(divided, found))
+            )
+
+        def divided(found: Found, divided: tuple[list[list[int]], int]) -> None:
+            keys, (parts, size) = found.keys, divided
             first = self._ids.write(parts[0][0]) if parts else None
             behind = parts[-1][-1] if len(keys) > sum(map(len, parts)) else found.stopped_at
             following = None if behind is None else self._ids.write(behind)
@@ -83,11 +90,19 @@ class JobRoutes:
             def written(jobs: list[Raw]) -> None:
                 form.reply(request, 200, {"jobs": jobs, "pages": links})
 
-            work = self._writing(request, parts, form, last_errors)
-            try:
-                self._pages.run(work, self._answering(request, form, written), size)
-            except Overloaded:
-                raise Overloaded("too many long pages are asked for at once; try again in a second") from None
+            def read(jobs: Iterable[list[ShownJob]]) -> None:
+                work = self._writing(request, jobs, form)
+                try:
+                    self._pages.run(work, self._answering(request, form, written), size)
+                except Overloaded:
+                    raise Overloaded(
+                        "too many long pages are asked for at once; try again in a second"
+                    ) from None
+
+            def shown(keys: list[int]) -> list[ShownJob]:
+                return [] if request.gone else self._shown(keys, last_errors)
+
+            self._reads.in_parts(parts, shown, self._answering(request, form, read))
 
         answer = self._answering(request, form, then)
         if chosen.expression is None:
@@ -109,22 +124,31 @@ class JobRoutes:
             answer = self._answering(request, form, then)
             self._searches.count(where, chosen.expression, lambda: request.hung_up, answer)
             return
-        known = self._reads.known_count(where)
-        if known is None:
-            self._reads.count(where, self._answering(request, form, then))
-        else:
-            then(known)
+
+        def count(known: int | None) -> None:
+            if known is None:
+                self._reads.count(where, self._answering(request, form, then))
+            else:
+                then(known)
+
+        self._reads.at_once(lambda: self._reads.known_count(where), self._answering(request, form, count))
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
-        _, shown = self._one(params[0])
-        self._reply(request, form, shown)
+        self._show(request, form, lambda: self._one(params[0])[1])
 
     def own(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload, its state by Anew's own name, its latest failure and its result."""
-        job, shown = self._one(params[0])
-        own = own_job(shown, job, self._reads.last_errors([job.key]).get(job.key))
-        self._reply(request, form, own)
+
+        def read() -> ShownJob:
+            job, shown = self._one(params[0])
+            return own_job(shown, job, self._reads.last_errors([job.key]).get(job.key))
+
+        self._show(request, form, read)
+
+    def _show(self, request: Request, form: Format, read: Callable[[], ShownJob]) -> None:
+        then = self._answering(request, form, lambda shown: self._reply(request, form, shown))
+        self._reads.at_once(read, then)
 
     def _one(self, job_id: str) -> tuple[Job, ShownJob]:
         job = self._visible(job_id, payload=True)
@@ -147,7 +171,13 @@ class JobRoutes:
         given = query_pairs(request.query, PAGING)
         page = paging(given)
         start = None if page.start is None else number("from", page.start, U32_MAX)
-        job = self._visible(params[0])
+        self._reads.at_once(
+            lambda: self._errors(params[0], page, start),
+            self._answering(request, form, lambda answer: form.reply(request, 200, answer)),
+        )
+
+    def _errors(self, job_id: str, page: Paging, start: int | None) -> dict[str, Any]:
+        job = self._visible(job_id)
         records, more = self._records(job.key, Page(order=page.order, after=start, limit=page.limit + 1))
         path = f"/jobs/{self._ids.write(job.key)}/errors"
         first, last = (str(records[0].attempt), str(records[-1].attempt)) if records else (None, None)
@@ -159,16 +189,21 @@ class JobRoutes:
                 ShownDropped(outcome=outcome, error_type=kind or UNSET, attempts=n)
                 for outcome, kind, n in dropped
             ]
-        form.reply(request, 200, answer)
+        return answer
 
     def error(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the record of one failed attempt; of several with one number the newest."""
         attempt = number("attempt", params[1], U32_MAX, MalformedRequest)
-        job = self._visible(params[0])
-        records = self._reads.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
-        if not records or records[0].attempt != attempt:
-            raise NotFound("error record not found")
-        form.reply(request, 200, shown_error(records[0]))
+
+        def read() -> ShownError:
+            job = self._visible(params[0])
+            records = self._reads.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
+            if not records or records[0].attempt != attempt:
+                raise NotFound("error record not found")
+            return shown_error(records[0])
+
+        shown = self._answering(request, form, lambda record: form.reply(request, 200, record))
+        self._reads.at_once(read, shown)
 
     def _answering(
         self, request: Request, form: Format, then: Callable[[Any], None]
@@ -217,15 +252,12 @@ class JobRoutes:
             size_of_part += size
         return parts, total
 
-    def _writing(
-        self, request: Request, parts: Iterable[list[int]], form: Format, last_errors: bool
-    ) -> Work[list[Raw]]:
+    def _writing(self, request: Request, parts: Iterable[list[ShownJob]], form: Format) -> Work[list[Raw]]:
         """Write the jobs of a page, part by part, as long as somebody waits; those that are gone by then are left out."""
         written: list[Raw] = []
-        for keys in parts:
+        for jobs in parts:
             if request.gone:
                 break
-            jobs = self._shown(keys, last_errors)
             if form is not JSON:
                 yield from packing_payloads(jobs)
             written += [Raw(form.encode(job)) for job in jobs]

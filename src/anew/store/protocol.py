@@ -632,6 +632,10 @@ class Store(Protocol):
         """This process's number; another one after others have taken it for dead, which `begin` finds out."""
 
     @property
+    def remote(self) -> bool:
+        """Whether each call waits for a network, so that none is to be made in an event loop's thread."""
+
+    @property
     def limits(self) -> Mapping[str, Throttle]:
         """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
 

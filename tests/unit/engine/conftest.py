@@ -9,6 +9,7 @@ import pytest
 
 from anew.store.sqlite import open_sqlite
 
+from .grouped import Group
 from .rig import Rig
 
 
@@ -16,6 +17,12 @@ from .rig import Rig
 def rig() -> Rig:
     """An engine on a store in memory."""
     return Rig()
+
+
+@pytest.fixture(params=["in the loop", "in a thread"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Group commits apply their batches in the loop's thread, or in one beside it."""
+    monkeypatch.setattr(Group, "remote", request.param == "in a thread")
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from typing import Any, ClassVar
 
 from anew.engine import Enqueue, GroupCommit, Limits
 
@@ -11,16 +12,28 @@ from .rig import Once, Rig, Worker
 
 
 class Group:
-    """A group commit with its rig and loop."""
+    """A group commit with its rig and loop.
+
+    Attributes:
+        remote: Whether the store says that it is across a network, so that a thread applies the batches.
+    """
+
+    remote: ClassVar[bool] = False
 
     def __init__(
         self, store: Any = None, *, started: bool = True, limits: Limits | None = None, **given: Any
     ) -> None:
         self.rig = Rig(store, limits=limits)
+        if self.remote:
+            self.rig.store.remote = True  # type: ignore[misc]
         self.loop = HandLoop(self.rig)
         self.fatal = 0
         self.batches: list[int] = []
         self.commit = GroupCommit(self.rig.engine, self.loop, self._fatal, **given)  # type: ignore[arg-type]
+        self.thread = self.commit._thread
+        if self.thread is not None:
+            self.loop.awaits = lambda: self.thread.busy  # type: ignore[union-attr]
+            weakref.finalize(self, self.thread.end)
         real = self.rig.engine.apply
 
         def counted(ops: Any) -> None:

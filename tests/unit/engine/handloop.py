@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from .rig import Rig
 
@@ -23,12 +25,18 @@ class Timer:
 
 
 class HandLoop:
-    """The few methods of an event loop that group commit uses, on the rig's clock."""
+    """The few methods of an event loop that group commit uses, on the rig's clock.
+
+    Attributes:
+        awaits: Whether a thread is to be waited for in each turn, so that what it does belongs to the turn that asked for it.
+    """
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.soon: list[Callable[[], None]] = []
         self.timers: list[Timer] = []
+        self.awaits: Callable[[], bool] = lambda: False
+        self._from_threads: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
@@ -51,14 +59,25 @@ class HandLoop:
         """See `add_reader`."""
 
     def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
+        self._from_threads.put(callback)
 
     def turn(self) -> bool:
         """Run what was asked for soon; tell whether there was something."""
         soon, self.soon = self.soon, []
+        with suppress(Empty):
+            while True:
+                soon.append(self._from_threads.get_nowait())
         for callback in soon:
             callback()
-        return bool(soon)
+        heard = False
+        while self.awaits():
+            self.hear()
+            heard = True
+        return heard or bool(soon)
+
+    def hear(self) -> None:
+        """Wait for a thread, and run what it asks for."""
+        self._from_threads.get(timeout=30)()
 
     def settle(self, most: int = 50) -> int:
         """Turn until nothing is asked for soon; tell how many turns that took."""

@@ -14,6 +14,8 @@ from .grouped import Group
 from .rig import FaultyStore, Once, call, ignore, new_job, plain, succeed
 from .test_staging import rows
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 class BusyStore(FaultyStore):
     """A store whose lock somebody else holds until `free` is called."""
@@ -190,11 +192,14 @@ def test_settling_waits_on_where_the_store_becomes_busy_between_operations_that_
     group.loop.settle()
     (key,) = worker.keys
 
-    def lock(result: object) -> None:
-        store.locked = True
+    tries: list[int] = []
+
+    def lock(batch: object) -> None:
+        tries.append(1)
+        store.locked = len(tries) == 2  # when it is applied by itself
 
     store.commits.append(RuntimeError("odd"))
-    group.commit.submit(Call(lambda batch: None, lock))
+    group.commit.submit(Call(lock, ignore))
     settled = group.submit(succeed(key))
     group.loop.advance(10_000)
     assert store.locked

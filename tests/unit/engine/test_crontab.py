@@ -129,6 +129,7 @@ def test_an_entry_enqueues_its_job_at_each_slot(rig: Rig) -> None:
     assert schedule.last_slot_at == schedule.last_fired_at == START + 3 * HOUR // 2
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_the_timer_of_the_loop_wakes_at_the_slot_itself() -> None:
     group = Group()
     start = group.rig.clock.now()
@@ -145,6 +146,7 @@ def test_the_timer_of_the_loop_wakes_at_the_slot_itself() -> None:
     assert group.rig.engine.wake_at == slot + MINUTE
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_a_slot_beyond_the_next_hour_is_not_missed() -> None:
     group = Group()
     start = group.rig.clock.now()

@@ -15,6 +15,8 @@ from tests.conformance.helpers import ready_total
 from .grouped import Group
 from .rig import NOW, FaultyStore, Once, call, enqueue, new_job, plain, succeed
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @pytest.fixture
 def group() -> Group:

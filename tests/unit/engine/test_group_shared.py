@@ -13,6 +13,8 @@ from anew.store.sqlite import open_sqlite
 from .grouped import Group
 from .rig import Rig, new_job, succeed
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Group, Rig]]:

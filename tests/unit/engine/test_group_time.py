@@ -11,6 +11,8 @@ from tests.conformance.helpers import ready_total
 from .grouped import Group
 from .rig import NOW, enqueue, fail, new_job, plain
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @pytest.fixture
 def group() -> Group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from anew.engine import Enqueued, Entry
 from anew.engine.staging import PART_BYTES
@@ -59,6 +60,7 @@ def test_another_process_has_stored_it(tmp_path: Path) -> None:
     there.store.close()
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_a_long_repeat_leaves_nothing_behind() -> None:
     group = Group()
     long = b'["%b"]' % (b"x" * PART_BYTES)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from anew.engine import Call, Op
 from anew.engine import reads as module
 from anew.engine.reads import Reads
-from anew.errors import InternalError, Overloaded
+from anew.errors import AnewError, InternalError, InvalidInput, NotFound, Overloaded
 from anew.jobs import State
 from anew.store.protocol import Filter
 
@@ -206,3 +208,110 @@ def test_a_damaged_name_that_the_thread_meets_is_shown_to_the_store() -> None:
     assert known is None
     assert isinstance(answer, InternalError)
     assert store.asked == [None]
+
+
+# -- where each read waits for a network
+
+
+def test_closing_leaves_a_read_that_hangs_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 0.02)
+    begun, go = threading.Event(), threading.Event()
+    closed: list[bool] = []
+    results: list[Any] = []
+
+    async def hang() -> None:
+        store = SimpleNamespace(reader=lambda: SimpleNamespace(close=lambda: closed.append(True)))
+        reads = Reads(cast(Any, store), asyncio.get_running_loop(), lambda op: None)
+        reads.later(lambda reader: begun.set() or go.wait(30), results.append)
+        reads.later(lambda reader: 1, results.append)
+        assert begun.wait(30)
+        reads.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(hang())
+    go.set()
+    assert closed == [], "the reader is in use"
+    assert [type(result) for result in results] == [Overloaded]
+
+
+class Batches:
+    """Takes operations and applies each in a batch of its own, when it is told to."""
+
+    def __init__(self) -> None:
+        self.ops: deque[Op] = deque()
+
+    def reads(self) -> Reads:
+        return Reads(cast(Any, HandStore()), cast(Any, None), self.ops.append)
+
+    def apply(self) -> None:
+        op = self.ops.popleft()
+        assert isinstance(op, Call)
+        try:
+            result = op.verb(cast(Any, None))
+        except AnewError as error:
+            result = error
+        op.done(result)
+
+
+def test_short_reads_are_done_at_once_beside_a_file() -> None:
+    reads = Reads(cast(Any, HandStore()), cast(Any, None))
+    found: list[object] = []
+    reads.at_once(lambda: 7, found.append)
+    reads.in_parts([1, 2], lambda n: found.append(n) or n, lambda parts: found.append(next(parts)))
+    assert found == [7, 1, 1]  # the second part nobody has asked for
+
+
+def test_short_reads_are_part_of_the_next_batch_where_the_store_is_across_a_network() -> None:
+    batches, found = Batches(), list[object]()
+    reads = batches.reads()
+    reads.at_once(lambda: 7, found.append)
+    (op,) = batches.ops
+    assert (found, op.durable, op.waits) == ([], False, False)
+    batches.apply()
+    assert found == [7]
+
+
+def test_what_a_short_read_raises_is_handed_back() -> None:
+    batches, found = Batches(), list[Any]()
+
+    def fails() -> None:
+        raise NotFound("job not found")
+
+    batches.reads().at_once(fails, found.append)
+    batches.apply()
+    assert [str(error) for error in found] == ["job not found"]
+
+
+def test_each_part_is_read_in_a_batch_of_its_own_and_an_error_ends_them() -> None:
+    batches, found = Batches(), list[Any]()
+    reads = batches.reads()
+    reads.in_parts([1, 2], str, found.append)
+    batches.apply()
+    assert found == []
+    batches.apply()
+    assert found == [["1", "2"]]
+    reads.in_parts(["1", "x"], check_number, found.append)
+    batches.apply()
+    batches.apply()
+    assert isinstance(found[-1], InvalidInput)
+    reads.in_parts([], str, found.append)
+    assert found[-1] == []
+    assert not batches.ops
+
+
+def check_number(text: str) -> int:
+    if not text.isdigit():
+        raise InvalidInput(f"expected a number, got {text!r}", field="n")
+    return int(text)
+
+
+def test_long_pages_that_are_read_in_parts_are_bounded() -> None:
+    batches = Batches()
+    reads = batches.reads()
+    for _ in range(module.MAX_LONG_PAGES):
+        reads.in_parts([1], str, lambda parts: None)
+    with pytest.raises(Overloaded):
+        reads.in_parts([1], str, lambda parts: None)
+    reads.in_parts([1], str, lambda parts: None, bounded=False)
+    batches.apply()
+    reads.in_parts([1], str, lambda parts: None)

@@ -17,6 +17,8 @@ from tests.conformance.helpers import ready_total
 from .grouped import Group
 from .rig import NOW, FaultyStore, Once, Rig, call, new_job, plain
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 LONG = 600 << 10
 """Three parts of 256 KiB."""
 

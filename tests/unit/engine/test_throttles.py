@@ -265,6 +265,7 @@ def test_whatever_ends_a_hold_frees_its_slot(rig: Rig, throttle: Throttle, end: 
     assert fetch(rig) is None
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_a_slot_frees_itself_when_its_time_is_over_though_its_job_runs_on() -> None:
     """Faktory checklist 100: until the timeout; to the tick of the clock."""
     group = Group()

@@ -70,7 +70,8 @@ class Desk:
         self.group = Group()
         self.rig = self.group.rig
         loop: Any = self.group.loop
-        self.reads = ReadsAtOnce(self.rig.store, loop)
+        submit = self.group.commit.submit if self.group.remote else None
+        self.reads = ReadsAtOnce(self.rig.store, loop, submit)
         given = {"chunks": ChunksOf(loop)} | given
         self.service = FwpService(self.rig.engine, self.group.commit, self.reads, loop, **given)
         self._own = Peer()

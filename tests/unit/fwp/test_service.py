@@ -18,6 +18,8 @@ from anew.store.protocol import Filter, Page
 
 from .desk import Desk, Peer
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 MINUTE = 60_000
 SECOND = 1_000
 

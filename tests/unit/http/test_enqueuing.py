@@ -130,7 +130,10 @@ def ask_tied(commit: Commit) -> Answer:
     context: Any = SimpleNamespace(
         commit=commit,
         engine=SimpleNamespace(ids=ids),
-        reads=SimpleNamespace(job=lambda key: None),
+        reads=SimpleNamespace(
+            jobs=lambda keys, payload: {},
+            in_parts=lambda parts, read, then, bounded: then(map(read, parts)),
+        ),
         counters=WireCounters(),
         settings=ApiSettings(),
         chunks=Chunks(),

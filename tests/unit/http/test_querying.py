@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +27,17 @@ IDS = IdText("tag000000")
 ID = IDS.write(1)
 
 
-class Records:
+class AtOnce:
+    """Short reads as beside a file."""
+
+    def at_once(self, read: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        then(read())
+
+    def in_parts(self, parts: Sequence[Any], read: Callable[[Any], Any], then: Callable[[Any], None]) -> None:
+        then(map(read, parts))
+
+
+class Records(AtOnce):
     """A job with records of one size each, read as a store reads them: up to the one by which a bound is passed."""
 
     def __init__(self, attempts: list[int], size: int) -> None:
@@ -138,7 +148,7 @@ def test_records_of_one_number_keep_the_order_of_the_list(order: str, expected: 
 LONG = "x" * ((64 << 10) - 2)
 
 
-class Stored:
+class Stored(AtOnce):
     """Lists of 100 jobs of 64 KiB, and of one more that is gone before it is shown.
 
     512 KiB hold eight such jobs, which makes 13 parts of a list.
@@ -224,7 +234,7 @@ def test_a_job_with_a_long_payload_is_translated_to_messagepack_in_chunks() -> N
     context: Any = SimpleNamespace(
         engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
         searches=None,
-        reads=SimpleNamespace(job=lambda key, payload: job),
+        reads=SimpleNamespace(job=lambda key, payload: job, at_once=AtOnce().at_once),
         key_of=IDS.read,
         chunks=Chunks(),
     )

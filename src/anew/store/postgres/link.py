@@ -86,6 +86,7 @@ class PostgresLink:
 
     def __init__(self, url: str, *, relaxed: bool) -> None:
         self._url, self._relaxed = url, relaxed
+        self.remote = True
         self.statements = STATEMENTS
         self._abandoned = self._forked = self._synced = self._wrote = False
         self._begun = False  # a transaction, which what is raised belongs to

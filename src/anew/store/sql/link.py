@@ -17,6 +17,7 @@ class Link(Protocol):
     Attributes:
         identity: What the store keeps about itself.
         session: This process's number; 0 where nobody else can have the store open.
+        remote: See `Store.remote`.
         statements: All that it can run, in its engine's words.
         run: Runs a named statement on the connection that writes; its rows must be fetched before the next one runs.
         run_apart: The same with a cursor of its own.
@@ -25,6 +26,7 @@ class Link(Protocol):
 
     identity: Identity
     session: int
+    remote: bool
     statements: Statements
     run: Run
     run_apart: Run

@@ -73,7 +73,7 @@ class SqlStore:
 
     def __init__(self, link: Link, *, keep_first: int = 10, keep_last: int = 90) -> None:
         self._link, self._run = link, link.run
-        self.identity = link.identity
+        self.identity, self.remote = link.identity, link.remote
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False

@@ -67,6 +67,7 @@ class SqliteLink:
         vfs: str | None,
     ) -> None:
         self.session = 0
+        self.remote = False
         self.outbox: OutboxRows | None = None  # a file of somebody's own has one; see `anew.tasks.outbox`
         self.statements = STATEMENTS
         self._relaxed = relaxed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from anew.backoff import Policy
@@ -26,7 +27,7 @@ from anew.http.query_strings import (
     selection,
 )
 from anew.http.router import Router
-from anew.jobs import State
+from anew.jobs import ErrorRecord, Job, State
 from anew.net.seam import Request
 from anew.store.protocol import CronRow, FailureGroup, Page, QueueRow
 from anew.web.dashboard import calendar, shown
@@ -215,11 +216,13 @@ class Pages:
         following: Paging | None,
     ) -> None:
         now, path = self._now(), UI + "/jobs"
-        jobs, errors = self._reads.jobs(keys, payload=False), self._reads.last_errors(keys)
         filters = chosen.parameters()
         start = replace(page, start=None)
 
-        def listed() -> dict[str, Any]:
+        def read() -> tuple[dict[int, Job], dict[int, ErrorRecord]]:
+            return self._reads.jobs(keys, payload=False), self._reads.last_errors(keys)
+
+        def listed(jobs: dict[int, Job], errors: dict[int, ErrorRecord]) -> dict[str, Any]:
             return {
                 "here": path,
                 "said": _said(given),
@@ -235,21 +238,44 @@ class Pages:
                 "doable": _doable_with_all(chosen),
             }
 
-        show(self._reads, request, form, "jobs.html", listed)
+        self._show(request, form, "jobs.html", read, listed)
+
+    def _show(
+        self,
+        request: Request,
+        form: Format,
+        template: str,
+        read: Callable[[], Any],
+        shown: Callable[..., Any],
+    ) -> None:
+        """Show a page of what short reads give, in the order in which `shown` takes it."""
+
+        def then(found: Sequence[Any]) -> None:
+            show(self._reads, request, form, template, partial(shown, *found))
+
+        self._reads.at_once(read, later(request, form, then))
 
     def job(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job: what it is, what happened to it, what comes."""
         given, now = query_pairs(request.query, _DONE), self._now()
-        key = self._key_of(params[0])
-        job = self._reads.job(key)
-        if job is None or job.is_over(now):
-            raise NotFound(f"there is no job {params[0][:64]}; it may have ended and been removed")
-        size = self._reads.payload_sizes([key]).get(key, 0)
-        payload = self._reads.job(key, payload=True) if size <= shown.MOST_TEXT else None
-        attempts = self._reads.errors(key, Page(order="desc", limit=ATTEMPTS), ATTEMPT_BYTES)
-        dropped = self._reads.dropped_errors(key)
+        key, reads = self._key_of(params[0]), self._reads
 
-        def told() -> dict[str, Any]:
+        def read() -> tuple[Any, ...]:
+            job = reads.job(key)
+            if job is None or job.is_over(now):
+                raise NotFound(f"there is no job {params[0][:64]}; it may have ended and been removed")
+            size = reads.payload_sizes([key]).get(key, 0)
+            payload = reads.job(key, payload=True) if size <= shown.MOST_TEXT else None
+            attempts = reads.errors(key, Page(order="desc", limit=ATTEMPTS), ATTEMPT_BYTES)
+            return job, size, payload, attempts, reads.dropped_errors(key)
+
+        def told(
+            job: Job,
+            size: int,
+            payload: Job | None,
+            attempts: list[ErrorRecord],
+            dropped: list[tuple[str, str, int]],
+        ) -> dict[str, Any]:
             return {
                 "here": "",
                 "said": _said(given),
@@ -266,7 +292,7 @@ class Pages:
                 "doable": shown.doable(job.state),
             }
 
-        show(self._reads, request, form, "job.html", told)
+        self._show(request, form, "job.html", read, told)
 
 
 def _said(given: Mapping[str, str]) -> str:
