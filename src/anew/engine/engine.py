@@ -416,7 +416,7 @@ class Engine:
         """Something broke in a way nobody foresaw, or the store refuses a value: give each operation its own transaction."""
         if len(ops) <= 1:
             if isinstance(error, InvalidInput):
-                answer([(op, error) for op in ops])
+                self._tell(answer, [(op, error) for op in ops])
                 return
             log.exception("an operation failed")
             self._tell(answer, [(op, InternalError("internal server error")) for op in ops])
