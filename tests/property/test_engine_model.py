@@ -531,6 +531,9 @@ class PostgresMachine(LastingMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # A process whose connection is lost for a moment is not taken for dead; here all that go are.
+        self.unbounded.append(mock.patch("anew.store.postgres.presence.GRACE_S", 0.0))
+        self.unbounded[-1].start()
         self.url = empty_database()
 
     def open(self) -> Store:

@@ -21,6 +21,8 @@ NOW = 1_700_000_000_000
 Node = dict[str, Any]
 
 WHOLE_TABLE = {name: why for name, why in sqlite.WHOLE_TABLE.items() if name in STATEMENTS.named()} | {
+    "extent": "every job, for somebody who looks the store over",
+    "count_refused": "the outbox, for somebody who looks the store over",
     "empty_queue": "removes all",
     "delete_all_payloads": "removes all",
     "drop_all_crons": "removes all",
@@ -159,3 +161,12 @@ def test_each_index_is_used_for_what_it_was_made(
 ) -> None:
     nodes = plan(connection, STATEMENTS.text(name))
     assert index in {node.get("Index Name") for node in nodes}
+
+
+def test_a_mark_keeps_its_value_where_a_statement_is_rearranged() -> None:
+    """The instant is bound first, the rows behind it, in whatever order the text then has them."""
+    text = STATEMENTS.text("complete", 2)
+    assert "VALUES ($2::bigint,$3::bigint),($4,$5)" in text
+    assert "completed_at = $1," in text
+    assert "ANY(ARRAY(SELECT column1 FROM v))" in text
+    assert "ANY(ARRAY(SELECT id FROM job WHERE queue = $6" in STATEMENTS.text("hold")

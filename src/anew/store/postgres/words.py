@@ -9,7 +9,7 @@ from anew.jobs.hooks import Hook
 from anew.store.sql.statements import Statements
 
 _MARK = re.compile(r"\?(\d*)")
-_FOUND = re.compile(r"\b(\w+) IN \((SELECT \1 FROM [^()]* LIMIT \?\d*)\)")
+_FOUND = re.compile(r"\b(\w+) IN \((SELECT \1 FROM [^()]* LIMIT \$\d+)\)")
 _ROWS = re.compile(r"\((VALUES [^A-Z]*)\) AS v\b")
 _CHANGED = re.compile(r"WHERE (\w+\.id|\w+\.job_id) = v\.column1")
 _THEN = re.compile(r"@then (\w+) +(?:AS (\w+) )?ON ")
@@ -26,7 +26,8 @@ def _said(text: str) -> str:
 
     A plan is made once, and often while a table is empty: to walk it is then the cheapest way, and stays the way when it is not.
     """
-    return _numbered(_looked_up(_joined_in_order(_keys_first(_found_first(text)))))
+    # Numbered first: a mark keeps its value wherever it then stands.
+    return _looked_up(_joined_in_order(_keys_first(_found_first(_numbered(text)))))
 
 
 def _found_first(text: str) -> str:
