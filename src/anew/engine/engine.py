@@ -150,7 +150,7 @@ class Engine:
                 done nor answered: apply it again when `store.when_free` says so.
         """
         if self.failed is not None:
-            self._tell(answer, [(op, self.failed) for op in ops])
+            self._answer([(op, self.failed) for op in ops])
             return
         try:
             self._transact(ops)
@@ -161,7 +161,7 @@ class Engine:
         except StoreFailed as error:
             self._give_up(ops, error)
         except ForkedStore as error:
-            self._tell(answer, [(op, error) for op in ops])
+            self._answer([(op, error) for op in ops])
         except UnicodeDecodeError as error:
             self._apply_without_damaged(ops, error)
         except Exception as error:
@@ -174,12 +174,15 @@ class Engine:
         unanswered, undelivered = iter(answers), iter(batch.deliveries)
         try:
             self._commit(ops, batch, answers)
-            self._tell(answer, islice(unanswered, _put_first(answers)))
+            if self.handover is not None:
+                self._hand_over(self.handover, answers, batch)
+                return
+            answer(islice(unanswered, _put_first(answers)))
             if self._sync(unanswered):
-                self._tell(answer, unanswered)
-                self._tell(self._deliver, undelivered, batch.now)
+                answer(unanswered)
+                self._deliver(undelivered, batch.now)
                 if batch.ended is not None:
-                    self._tell(self._tell_ended, batch.ended)
+                    self._tell_ended(batch.ended)
         except Exception:
             raise
         except BaseException:  # Ctrl-C in a program that embeds the engine
@@ -191,12 +194,22 @@ class Engine:
                 self._deliver(undelivered, batch.now)
             raise
 
-    def _tell(self, tell: Callable[..., None], what: Iterable[Any], *more: int) -> None:
-        """Call those who wait for a batch's results, or hand that over, with what there is to tell now."""
+    def _hand_over(self, handover: list[Callable[[], None]], answers: Answers, batch: Batch) -> None:
+        """End a transaction in the same order, with calls that another thread makes."""
+        unsynced = _put_first(answers)
+        handover.append(partial(answer, answers[:unsynced]))
+        if self._sync(answers[unsynced:]):
+            handover.append(partial(answer, answers[unsynced:]))
+            handover.append(partial(self._deliver, batch.deliveries, batch.now))
+            if batch.ended is not None:
+                handover.append(partial(self._tell_ended, batch.ended))
+
+    def _answer(self, answers: Answers) -> None:
+        """Answer operations that no transaction has, or hand that over."""
         if self.handover is None:
-            tell(what, *more)
+            answer(answers)
         else:
-            self.handover.append(partial(tell, tuple(what), *more))
+            self.handover.append(partial(answer, list(answers)))
 
     def _commit(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
         """Run one transaction to its commit; put memory back if it does not get there."""
@@ -335,12 +348,11 @@ class Engine:
         """Have somebody told after each commit which attempts have ended in it, or nobody."""
         self.parts.on_ended = listener
 
-    def _tell_ended(self, ended: tuple[list[int], list[int]]) -> None:
+    def _tell_ended(self, ended: Ended) -> None:
         """Tell the listener; if it raises, that hurts nobody else."""
-        completed, failed = ended
-        if self.parts.on_ended is not None and (completed or failed):
+        if self.parts.on_ended is not None and (ended.completed or ended.failed):
             try:
-                self.parts.on_ended(Ended(completed, failed))
+                self.parts.on_ended(ended)
             except Exception:
                 log.exception("who listens to the ends of attempts has failed")
 
@@ -369,20 +381,20 @@ class Engine:
             except StoreFailed as failed:
                 self._give_up(rest, failed)
             except Exception as other:
-                self._tell(answer, refused)  # now, since of the rest some may be left
+                self._answer(refused)  # now, since of the rest some may be left
                 refused = []
                 self._apply_singly(rest, other)
             break
         else:
             refused += [(op, error) for op in rest]
-        self._tell(answer, refused)
+        self._answer(refused)
 
     def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
         """The store has failed: nothing is accepted, written or synced from now on."""
         self.failed = error
         self.store.abandon(str(error))
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
-        self._tell(answer, [(op, error) for op in ops])
+        self._answer([(op, error) for op in ops])
 
     def _apply_without_damaged(self, ops: Sequence[Op], error: UnicodeDecodeError) -> None:
         """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
@@ -416,10 +428,10 @@ class Engine:
         """Something broke in a way nobody foresaw, or the store refuses a value: give each operation its own transaction."""
         if len(ops) <= 1:
             if isinstance(error, InvalidInput):
-                self._tell(answer, [(op, error) for op in ops])
+                self._answer([(op, error) for op in ops])
                 return
             log.exception("an operation failed")
-            self._tell(answer, [(op, InternalError("internal server error")) for op in ops])
+            self._answer([(op, InternalError("internal server error")) for op in ops])
             return
         if not isinstance(error, InvalidInput):
             log.exception("a batch failed; applying its operations one by one")

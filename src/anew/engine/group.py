@@ -331,8 +331,8 @@ class GroupCommit:
 
     def _applied(self, batch: _Applied) -> None:
         """The thread has applied a batch, or met a busy store: tell everybody, then do what was noted meanwhile."""
-        self._scheduled, self._in_thread = False, 0
-        self._others = batch.busy
+        self._scheduled = batch.busy is not None  # then the next batch comes when the store is free, and not before
+        self._in_thread, self._others = 0, batch.busy
         for tell in batch.told:
             tell()
         noted, self._noted = self._noted, None

@@ -153,6 +153,28 @@ def test_who_writes_is_asked_in_the_thread() -> None:
     assert group.submit_and_settle(plain(1)).keys
 
 
+def test_what_is_submitted_as_a_batch_meets_a_busy_store_midway_waits_until_it_is_free(
+    group: Hanging,
+) -> None:
+    """The batch breaks, its first operation is answered by itself, and then somebody else writes."""
+    freed: list[Any] = []
+    group.store.inner.when_free = freed.append
+    group.store.verbs["commit"] = [RuntimeError("odd")]
+    group.store.verbs["begin"] = [None, None, StoreBusy("another process is writing")]
+    second = Once()
+    group.commit.submit(Call(lambda batch: 1, lambda result: group.submit(call(lambda batch: 2))))
+    group.commit.submit(Call(lambda batch: 3, second))
+    group.loop.settle()
+    before = len(group.batches)
+    group.loop.advance(1_000)
+    assert (len(group.batches), second.calls) == (before, [])
+    (free,) = freed
+    free()
+    group.loop.settle()
+    assert second.result == 3
+    assert group.batches[before] >= 2
+
+
 # -- whose thread
 
 
