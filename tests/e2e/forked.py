@@ -60,7 +60,7 @@ class Forked:
         pipes = [os.pipe() for _ in range(2 if merged else 3)]
         (out, to_out), *err, (self._told, to_told) = pipes
         given = [to_out, err[0][1] if err else to_out, to_told]
-        socket.send_fds(_asking(), [json.dumps(request).encode()], given)
+        _ask(json.dumps(request).encode(), given)
         for _, writing in pipes:
             os.close(writing)
         self.stdout = io.TextIOWrapper(open(out, "rb"), "utf-8")  # noqa: SIM115 - its owner closes it
@@ -101,6 +101,15 @@ class Forked:
     def kill(self) -> None:
         """End it at once."""
         self.send_signal(signal.SIGKILL)
+
+
+def _ask(request: bytes, given: list[int]) -> None:
+    """Ask for a process; of another one that forks, if a test has ended the last one."""
+    try:
+        socket.send_fds(_asking(), [request], given)
+    except BrokenPipeError:
+        _asking.cache_clear()
+        socket.send_fds(_asking(), [request], given)
 
 
 @functools.cache

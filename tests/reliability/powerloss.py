@@ -28,8 +28,8 @@ from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker, stagi
 from anew.engine.staging import StagedInserts, payload_bytes
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
-from anew.store.sql import SqlStore
-from anew.store.sqlite import open_sqlite, opening, payloads
+from anew.store.sql import SqlStore, payloads
+from anew.store.sqlite import open_sqlite, opening
 
 from .disk import Disk, RecordingVfs
 

@@ -331,9 +331,8 @@ class GroupCommit:
 
     def _applied(self, batch: _Applied) -> None:
         """The thread has applied a batch, or met a busy store: tell everybody, then do what was noted meanwhile."""
-        self._scheduled = (
-            batch.busy is not None
-        )  # then the next batch comes when the store is free, and not before
+        # Where others write the next batch comes when the store is free, and not before.
+        self._scheduled = batch.busy is not None
         self._in_thread, self._others = 0, batch.busy
         for tell in batch.told:
             tell()

@@ -11,10 +11,10 @@ import pytest
 from anew.errors import InvalidInput, InvalidJob, MalformedRequest, TooLarge
 from anew.http import newjobs
 from anew.http.formats import JSON, MSGPACK, Format
-from anew.http.jobrules import good_names
 from anew.http.long_lists import PIECE
 from anew.http.newjobs import reading_many, reading_one, short_job
 from anew.jobs import Backoff, NewJob, Retention
+from anew.jobs.names import good_names
 from anew.net.chunks import Work, at_once
 
 from .memory import held_to
