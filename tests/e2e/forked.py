@@ -23,9 +23,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tests.signals import STOPS
+
+ROOT = Path(__file__).parents[2]
 
 MOST_BYTES = 1 << 17
 """Of a request: arguments and environment."""
@@ -60,7 +63,7 @@ class Forked:
         pipes = [os.pipe() for _ in range(2 if merged else 3)]
         (out, to_out), *err, (self._told, to_told) = pipes
         given = [to_out, err[0][1] if err else to_out, to_told]
-        _ask(json.dumps(request).encode(), given)
+        socket.send_fds(_asking(), [json.dumps(request).encode()], given)
         for _, writing in pipes:
             os.close(writing)
         self.stdout = io.TextIOWrapper(open(out, "rb"), "utf-8")  # noqa: SIM115 - its owner closes it
@@ -103,15 +106,6 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _ask(request: bytes, given: list[int]) -> None:
-    """Ask for a process; of another one that forks, if a test has ended the last one."""
-    try:
-        socket.send_fds(_asking(), [request], given)
-    except BrokenPipeError:
-        _asking.cache_clear()
-        socket.send_fds(_asking(), [request], given)
-
-
 @functools.cache
 def _asking() -> socket.socket:
     """Start the process that forks; it ends with this one."""
@@ -119,6 +113,7 @@ def _asking() -> socket.socket:
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, str(its.fileno())],
         pass_fds=[its.fileno()],
+        cwd=ROOT,  # a test may be in a folder of its own
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )

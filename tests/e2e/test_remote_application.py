@@ -410,7 +410,7 @@ def test_no_server_is_an_error_that_says_where() -> None:
     app = tasks_of(Anew("http://127.0.0.1:9"))
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
         app.tasks["double"].enqueue(1)
-    with pytest.raises(InvalidInput, match="expected a file, a directory, http"):
+    with pytest.raises(InvalidInput, match="expected a file, a directory, postgresql"):
         Anew("redis://x")
 
 
