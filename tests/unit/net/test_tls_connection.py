@@ -362,12 +362,15 @@ def test_what_is_written_now_and_then_does_not_hide_that_nobody_reads(loop: str)
             (connection,) = site.server._connections
             transport = cast(Http1Connection, connection).transport
             await until(lambda: transport.get_write_buffer_size())
-            for _ in range(10):
+            written = 0
+            while (
+                not site.refused and written < 20
+            ):  # the kernel may take some more once, which begins the 30 s anew
                 stream.write(b"\n")
                 site.server.sweep()
                 clock.advance(3_000)
-                assert site.refused == {}
-            site.server.sweep()
+                written += 1
+            assert written >= 10
             assert site.refused == {"stalled_reader": 1}
 
     run(test, loop)
