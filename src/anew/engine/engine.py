@@ -22,7 +22,7 @@ from anew.engine.batch import Batch, Ended, Enqueued, Limits, Numbers, Parts
 from anew.engine.cron_firing import fire_due
 from anew.engine.fetches import Fetch, Fetches
 from anew.engine.ops import Call, Enqueue, Op
-from anew.engine.outbox import relay
+from anew.engine.outbox import Relay, RowsRefused
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
@@ -123,7 +123,7 @@ class Engine:
             rng=rng,
             expressions=expressions,
         )
-        self._outbox = store.outbox
+        self._relay = None if store.outbox is None else Relay(store.outbox)
         self.due_at = store.next_due()
         self._slot_ends_at: int | None = None
         self._cron_at = store.next_slot()
@@ -162,6 +162,8 @@ class Engine:
             self._give_up(ops, error)
         except ForkedStore as error:
             self._answer([(op, error) for op in ops])
+        except RowsRefused:
+            self.apply(ops)  # which moves none this time
         except UnicodeDecodeError as error:
             self._apply_without_damaged(ops, error)
         except Exception as error:
@@ -231,8 +233,8 @@ class Engine:
                 fire_due(batch)
             if self._limit_at is not None and self._limit_at <= batch.now:
                 batch.hooks.blocking.look_at_due()
-            if self._outbox is not None and self._outbox.waits and not batch.full:
-                batch.take_goes_on |= relay(batch, self._outbox)
+            if self._relay is not None:
+                batch.take_goes_on |= self._relay.run(batch)
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             _run(groups, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)

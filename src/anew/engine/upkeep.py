@@ -170,7 +170,8 @@ class Compaction:
 def watch_space(batch: Batch) -> None:
     """Refuse new jobs while there is little space on the disk, and take them again when there is more."""
     device = batch.store.device
-    if device is None:
+    if device is None:  # nobody can ask how much there is: the next batch finds out
+        batch.full = False
         return
     free = device.free_bytes()
     short = free < batch.limits.min_free_bytes

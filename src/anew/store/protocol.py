@@ -612,8 +612,8 @@ class OutboxRows(Protocol):
 
     waits: bool
 
-    def rows(self, limit: int) -> list[tuple[int, bytes]]:
-        """Give the first ones, as the JSON of a `PushedJob`, with the ids of their rows."""
+    def rows(self, limit: int, most_bytes: int) -> list[tuple[int, bytes]]:
+        """Give the first ones, as the JSON of a `PushedJob`, with the ids of their rows, as far as the bytes go; one at least."""
 
     def drop(self, ids: Sequence[int]) -> None:
         """Remove rows whose jobs are stored."""

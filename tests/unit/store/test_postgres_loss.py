@@ -589,7 +589,11 @@ def test_the_errors_are_told_in_our_words(store: Store) -> None:
         (psycopg.errors.AdminShutdown("x"), StoreBusy),
         (psycopg.errors.LockNotAvailable("x"), StoreBusy),
         (psycopg.errors.DiskFull("x"), AnewError),
+        (psycopg.errors.DeadlockDetected("x"), StoreBusy),
         (psycopg.errors.DataCorrupted("x"), StoreFailed),
+        (psycopg.errors.IoError("x"), StoreFailed),
+        (psycopg.errors.QueryCanceled("x"), type(None)),
+        (psycopg.errors.OutOfMemory("x"), type(None)),
         (ValueError("x"), type(None)),
     ):
         assert isinstance(store.explain(error), ours)

@@ -48,6 +48,12 @@ DOUBT_S = 60.0
 LOCK_S = 10.0
 """How long an opening waits for its session's lock, which nobody else can have."""
 
+UNDONE = "40"
+"""Class of errors after which the same transaction may go through: two have waited for each other."""
+
+UNTRUSTED = ("", "XX", "58", "F0")
+"""Classes of errors after which nothing may be trusted: damaged data, a failure of the system below; or of no class."""
+
 REMEMBERED = 1_000
 """Of so many sessions before this one it is remembered what they wrote last."""
 
@@ -370,7 +376,7 @@ class PostgresLink:
             return True
 
     def explain(self, error: Exception) -> AnewError | None:
-        """Tell PostgreSQL's exception in our words; anything but "no space" and "busy" means that nothing may be trusted."""
+        """Tell PostgreSQL's exception in our words; None where one transaction alone has failed, as after a slow statement."""
         if isinstance(error, RefusedValue):
             return error.error
         if isinstance(error, psycopg.errors.DiskFull):
@@ -379,9 +385,12 @@ class PostgresLink:
             return StoreBusy("another process is writing to the store")
         if is_lost(error):
             return self._lost()
-        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
-            return _failed(error)
-        return None
+        if not isinstance(error, psycopg.OperationalError | psycopg.InternalError):
+            return None
+        kind = (error.sqlstate or "")[:2]
+        if kind == UNDONE:
+            return StoreBusy(f"the database has undone a batch, which is done again: {error}")
+        return _failed(error) if kind in UNTRUSTED else None
 
     # -- reading
 

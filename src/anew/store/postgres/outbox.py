@@ -21,9 +21,9 @@ class Outbox:
         self._run = run
         self.waits = False
 
-    def rows(self, limit: int) -> list[tuple[int, bytes]]:
+    def rows(self, limit: int, most_bytes: int) -> list[tuple[int, bytes]]:
         """Give the first jobs, as JSON, with their ids."""
-        found: list[tuple[int, bytes]] = self._run("outbox_rows", (limit,)).fetchall()
+        found: list[tuple[int, bytes]] = self._run("outbox_rows", (limit, most_bytes)).fetchall()
         return found
 
     def drop(self, ids: Sequence[int]) -> None:

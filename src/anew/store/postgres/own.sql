@@ -140,8 +140,11 @@ WHERE l.relation = 'turn'::regclass AND l.mode = 'RowShareLock' AND l.granted AN
     AND a.pid <> pg_backend_pid() LIMIT 1;
 
 -- name: outbox_rows
--- The first jobs that somebody's own transactions have left.
-SELECT id, job FROM outbox WHERE refused IS NULL ORDER BY id LIMIT ?;
+-- The first jobs that somebody's own transactions have left: so many (?1), and of their bytes no more than ?2 but for the last one.
+SELECT id, job FROM (
+    SELECT id, job, sum(octet_length(job)) OVER (ORDER BY id) - octet_length(job) AS before
+    FROM (SELECT id, job FROM outbox WHERE refused IS NULL ORDER BY id LIMIT ?1) AS first_rows
+) AS counted WHERE before < ?2 ORDER BY id;
 
 -- name: drop_outbox_rows
 -- Those that are jobs now.

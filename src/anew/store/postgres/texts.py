@@ -15,12 +15,13 @@ from psycopg.types.string import StrDumper
 
 from anew.errors import InvalidInput
 
-DESCRIBES = frozenset({"error_type", "message", "backtrace", "description", "word", "dead_reason", "cause"})
+DESCRIBES = frozenset(
+    {"error_type", "message", "backtrace", "description", "word", "dead_reason", "cause", "refused"}
+)
 """Columns in whose texts nothing is looked up."""
 
 _INSERTED = re.compile(r"INSERT INTO \w+ \(([^)]*)\)")
 _COMPARED = re.compile(r"(?:\(([\w, ]+)\)|(\w+)) (?:=|>|<|>=|<=|IN) (\(?[$\d, ]*)$")
-_INDEX = re.compile(r'index "(\w+)"')
 
 
 class UnstorableText(Exception):
@@ -94,9 +95,6 @@ def refusal(error: psycopg.Error) -> InvalidInput | None:
     """Say PostgreSQL's refusal of a value in our words; None where it is another error."""
     if isinstance(error, psycopg.errors.UntranslatableCharacter):
         return InvalidInput("expected names without null bytes, got one with some")
-    found = _INDEX.search(str(error)) if isinstance(error, psycopg.errors.ProgramLimitExceeded) else None
-    if found is None:
-        return None
-    return InvalidInput(
-        f"a name is too long: what the index {found[1]} has of a row is at most 2704 bytes in PostgreSQL"
-    )
+    if isinstance(error, psycopg.errors.ProgramLimitExceeded):
+        return InvalidInput(f"a name is too long for PostgreSQL: {error.diag.message_primary}")
+    return None

@@ -11,8 +11,11 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_waiting ON outbox (id) WHERE refused IS NULL;
 
 -- For programs that know the form of a job: `Anew.outbox`.
-CREATE FUNCTION enqueue_job(job JSON) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER SET search_path = anew AS $$
+CREATE FUNCTION enqueue_job(job JSON) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER SET search_path = anew, pg_temp AS $$
 BEGIN
+    IF octet_length(enqueue_job.job::text) > 16777216 THEN
+        RAISE EXCEPTION 'job: expected at most 16 MiB' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     INSERT INTO outbox (job) VALUES (convert_to(enqueue_job.job::text, 'UTF8'));
     PERFORM pg_notify('anew_ready', '');
 END $$;
@@ -26,7 +29,7 @@ CREATE FUNCTION enqueue(
     run_at TIMESTAMPTZ DEFAULT NULL,
     policy JSON DEFAULT '{"preset": "even"}',
     retry_limit INTEGER DEFAULT NULL
-) RETURNS TEXT LANGUAGE plpgsql SECURITY DEFINER SET search_path = anew AS $$
+) RETURNS TEXT LANGUAGE plpgsql SECURITY DEFINER SET search_path = anew, pg_temp AS $$
 DECLARE
     jid TEXT := replace(gen_random_uuid()::text, '-', '');
 BEGIN
