@@ -167,6 +167,18 @@ def test_after_no_space_new_jobs_are_refused_until_there_is_some(
 
 
 @full
+def test_where_nobody_can_be_asked_for_space_new_jobs_are_tried_again_at_the_next_look(
+    rig: Failing, error: Exception
+) -> None:
+    assert rig.store.device is None
+    rig.fail_next(error)
+    assert isinstance(rig.do(plain(1)), StoreFull)
+    assert isinstance(rig.do(plain(1)), StoreFull)
+    rig.do(call(tick))
+    assert len(rig.put(new_job())) == 1
+
+
+@full
 def test_no_space_for_a_take_alone_gives_the_jobs_later(rig: Failing, error: Exception) -> None:
     rig.put(*(new_job() for _ in range(3)))
     rig.fail_next(error, error, error)
