@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from anew.errors import (
     Conflict,
@@ -31,6 +30,7 @@ from anew.errors import (
     Unreachable,
 )
 from anew.fwp.stored import QUEUE, SETS
+from anew.units import without_password
 
 RDB: Final = "faktory.rdb"
 SOCKET: Final = "redis.sock"
@@ -85,7 +85,7 @@ def opened(source: str) -> Iterator[FaktoryData]:
     """
     library = _library()
     if "://" in source:
-        with _connected(library, source, _without_password(source)) as data:
+        with _connected(library, source, without_password(source)) as data:
             yield data
         return
     directory = Path(source)
@@ -399,13 +399,3 @@ def _lines(answer: bytes) -> list[str]:
 def _field(line: str, name: str) -> str:
     found = re.search(rf"(?:^| ){name}=(\S*)", line)
     return found[1] if found else ""
-
-
-def _without_password(url: str) -> str:
-    """Give an address as people may see it: without what names a user or a password, in whichever part."""
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 - it raises where there is none
-    except ValueError:
-        return url.partition("://")[0] + "://…"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -14,7 +14,7 @@ from anew.cli.output import one_line, show_json
 from anew.cli.remote import admin_client
 from anew.cli.settings import load
 from anew.errors import InvalidInput
-from anew.units import shown
+from anew.units import is_database, shown
 
 _root_dir: Final = click.option(
     "--root-dir", metavar="PATH", help="Data directory of the server. [ANEW_ROOT_DIR, anew.toml; anew-data]"
@@ -32,10 +32,9 @@ def _where(given: str | None) -> Path | str:
     """Give where the jobs are that a command is asked about."""
     from anew.app.doctor import directory_of, store_of  # only here: help starts fast
 
-    is_database = given is not None and given.startswith(("postgresql://", "postgres://"))
-    flags = {"store": given} if is_database else {"root_dir": given}
-    settings = load(flags | {"no_fwp": True}).settings
-    return store_of(settings) if is_database or given is None else directory_of(settings)
+    flag = "store" if given is not None and is_database(given) else "root_dir"
+    settings = load({flag: given, "no_fwp": True}).settings
+    return directory_of(settings) if given is not None and flag == "root_dir" else store_of(settings)
 
 
 @click.command()

@@ -17,7 +17,7 @@ import click
 from anew.client import Client, Filters
 from anew.config import find_file, load_connect, load_webhooks
 from anew.errors import InvalidInput
-from anew.units import shown
+from anew.units import is_database, shown
 
 if TYPE_CHECKING:
     from anew.client.admin import AdminClient
@@ -130,7 +130,7 @@ def admin_client(flags: Mapping[str, Any]) -> AdminClient:
 
 def store_of(location: str | None) -> Path | str | None:
     """Give the store that stands in an address's place, as `anew.Anew` takes it; None: it is a server's address, or nothing."""
-    if location and location.startswith(("postgresql://", "postgres://")):
+    if location and is_database(location):
         return location
     if not location or "://" in location:
         return None

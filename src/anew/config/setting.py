@@ -13,7 +13,15 @@ from typing import Final, Literal
 
 from anew.config import tables
 from anew.errors import InvalidConfig, InvalidInput
-from anew.units import format_duration_short, format_size, parse_duration, parse_size, reason_of, shown
+from anew.units import (
+    format_duration_short,
+    format_size,
+    parse_duration,
+    parse_size,
+    reason_of,
+    shown,
+    without_password,
+)
 
 ValueKind = Literal[
     "choice",
@@ -271,11 +279,6 @@ def _database(setting: SettingSpec, value: object, source: str) -> object:
     return _Expected("postgresql://USER@HOST/DATABASE, or @path of a file that holds it")
 
 
-def _shown_database(value: object) -> str:
-    """Leave out what may be secret: the password, and all behind the name."""
-    return re.sub(r"//([^:@/]*):[^/]*@", r"//\1:***@", str(value)).partition("?")[0]
-
-
 _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]] = {
     "choice": _choice,
     "cron": lambda _, value, source: tables.cron(value, source),
@@ -310,7 +313,7 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
 _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "secret": lambda _: "***",
     "password": lambda _: "***",
-    "database": _shown_database,
+    "database": lambda value: without_password(str(value)),
     **dict.fromkeys(_TABLES, tables.show),
     "duration": lambda value: format_duration_short(int(str(value))),
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),

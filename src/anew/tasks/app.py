@@ -21,7 +21,6 @@ from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput
 from anew.jobs import Job, NewJob
 from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
-from anew.store.postgres.address import without_password
 from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
 from anew.tasks.backend import Backend, Placed, read_states
 from anew.tasks.cron import CronTask
@@ -42,7 +41,7 @@ from anew.tasks.task import (
     read_queue,
 )
 from anew.tasks.times import Wait, instant_ms, wait_ms
-from anew.units import refused
+from anew.units import is_database, refused, without_password
 
 if TYPE_CHECKING:
     import sqlite3
@@ -66,7 +65,6 @@ log = logging.getLogger("anew.tasks")
 
 MEMORY: Final = ":memory:"
 SERVERS: Final = ("http://", "https://")
-DATABASES: Final = ("postgresql://", "postgres://")
 SHOWN_TO_SERVERS: Final = ("ANEW_TOKEN", "ANEW_CA", "ANEW_CERT", "ANEW_KEY")
 """Variables that say who is trusted, and who asks."""
 
@@ -130,7 +128,8 @@ class Anew:
         self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
-        if "://" in self.location and not self.location.startswith((*SERVERS, *DATABASES)):
+        is_known = self.location.startswith(SERVERS) or is_database(self.location)
+        if "://" in self.location and not is_known:
             scheme = self.location.partition("://")[0]  # the rest may have a password
             raise InvalidConfig(
                 f"store: {scheme}://… is not valid; expected a file, a directory, postgresql://…, http://… or {MEMORY}",
@@ -146,7 +145,7 @@ class Anew:
         _apps.add(self)
 
     def __repr__(self) -> str:
-        location = without_password(self.location) if self.location.startswith(DATABASES) else self.location
+        location = without_password(self.location) if is_database(self.location) else self.location
         return f"Anew({location!r})"
 
     # -- tasks
@@ -576,7 +575,7 @@ class Anew:
             InvalidInput: It is no such connection.
             Conflict: It has the queue's own file open.
         """
-        if self.location.startswith(DATABASES) and type(connection).__module__ != "sqlite3":
+        if is_database(self.location) and type(connection).__module__ != "sqlite3":
             from anew.tasks.database_outbox import DatabaseOutbox
 
             return DatabaseOutbox(self, connection)

@@ -13,9 +13,10 @@ from anew.clock import Clock, SystemClock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
 from anew.jq import Expressions
-from anew.store.postgres import is_url, open_postgres
+from anew.store.postgres import open_postgres
 from anew.store.sqlite import Places, open_sqlite
 from anew.tasks.backend import CRASHES
+from anew.units import is_database
 
 SEEDED: Final = "0test0000"
 """The tag of stores whose chance is seeded."""
@@ -49,7 +50,7 @@ def open_engine(
         NewerStore: A newer program wrote it.
         StoreFailed: The file is no database of ours, or a sync has failed in a process that has it open.
     """
-    if isinstance(where, str) and is_url(where):
+    if isinstance(where, str) and is_database(where):
         store = open_postgres(where)
     else:
         store = open_sqlite(None if where is None else Places.at(Path(where)), exclusive=False)
@@ -77,5 +78,5 @@ def webhook_key(where: str) -> Path:
     For a database that is in the data directory of whoever uses it: all who do must have the same file.
     """
     return Places.at(
-        Path(os.environ.get("ANEW_ROOT_DIR") or "anew-data" if is_url(where) else where)
+        Path(os.environ.get("ANEW_ROOT_DIR") or "anew-data" if is_database(where) else where)
     ).webhook_key

@@ -1,4 +1,4 @@
-"""Durations, sizes and shares: numbers inside, ``"15s"``, ``"64MiB"`` and ``"36 %"`` for people.
+"""Durations, sizes and shares: numbers inside, ``"15s"``, ``"64MiB"`` and ``"36 %"`` for people; and addresses.
 
 Inside the program a duration is whole milliseconds (names end in ``_ms``), an instant is whole milliseconds
 since the Unix epoch in UTC (names end in ``_at``), a size is whole bytes, a share is a number
@@ -6,6 +6,7 @@ from 0 to 1. Durations and sizes are read without
 floating point: ``"0.1s"`` is exactly 100 ms.
 """
 
+from anew.units.addresses import is_database, without_password
 from anew.units.durations import (
     DAY_MS,
     HOUR_MS,
@@ -38,6 +39,7 @@ __all__ = [
     "format_range",
     "format_share",
     "format_size",
+    "is_database",
     "milliseconds_of",
     "parse_duration",
     "parse_duration_with_unit",
@@ -47,4 +49,5 @@ __all__ = [
     "refused",
     "refused_as",
     "shown",
+    "without_password",
 ]

@@ -11,10 +11,11 @@ import apsw
 import pytest
 
 from anew.errors import NewerStore, StoreFailed
+from anew.store.sql.migrations import migrations
 from anew.store.sqlite import open_sqlite
-from anew.store.sqlite.opening import APPLICATION_ID, connect, migrate, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, connect, migrate
 
-NEWEST = max(number for number, _ in migrations())
+NEWEST = max(number for number, _ in migrations(PACKAGE))
 
 RELEASED = {
     1: "92951f7aa61f96e7257e5373d358b88aa03c960d4bf491894b4fbd0c438a51a0",
@@ -49,7 +50,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_steps_are_numbered_from_one_without_gaps() -> None:
-    numbers = [number for number, _ in migrations()]
+    numbers = [number for number, _ in migrations(PACKAGE)]
     assert numbers == list(range(1, len(numbers) + 1))
     files = [entry.name for entry in resources.files("anew.store.sqlite").joinpath("migrations").iterdir()]
     steps = [name for name in files if name.endswith(".sql")]
@@ -60,7 +61,7 @@ def test_steps_are_numbered_from_one_without_gaps() -> None:
 @pytest.mark.parametrize("number", range(1, NEWEST + 1))
 def test_a_released_step_never_changes(number: int) -> None:
     """A store that took a step does not take it again, so a change of its text would reach new stores only."""
-    found = hashlib.sha256(dict(migrations())[number].encode()).hexdigest()
+    found = hashlib.sha256(dict(migrations(PACKAGE))[number].encode()).hexdigest()
     assert found == RELEASED.get(number), (
         f"migration {number:04} has changed. If a release has it: undo that and add a new migration, "
         f"{NEWEST + 1:04}_<what>.sql, instead. If none has it yet, set its hash in RELEASED to {found}"

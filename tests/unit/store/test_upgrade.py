@@ -17,8 +17,9 @@ from anew.jobs import Defaults, State
 from anew.jobs.cron_entry import CronGroup
 from anew.store.protocol import Filter, Page
 from anew.store.sql import SqlStore
+from anew.store.sql.migrations import migrations
 from anew.store.sqlite import Places, open_sqlite
-from anew.store.sqlite.opening import APPLICATION_ID, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE
 from anew.store.sqlite.presence import Presence, ServerLock
 from tests.conformance.helpers import ALL, batch, check_counts, new_job, one, take, taken_keys, told
 
@@ -60,7 +61,7 @@ def write_first_release(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     connection = apsw.Connection(str(directory / "anew.db"))
     connection.pragma("journal_mode", "wal")
-    connection.execute(dict(migrations())[1])
+    connection.execute(dict(migrations(PACKAGE))[1])
     connection.pragma("user_version", 1)
     connection.pragma("application_id", APPLICATION_ID)
     with connection:
@@ -262,7 +263,7 @@ def test_a_store_that_a_live_process_has_open_is_not_brought_up_to_date(tmp_path
 def test_groups_of_cron_entries_have_a_row_and_those_that_were_paused_still_are(tmp_path: Path) -> None:
     """Until the ninth step a group was what its entries said, and had a row only while it was paused."""
     connection = apsw.Connection(str(tmp_path / "anew.db"))
-    steps = dict(migrations())
+    steps = dict(migrations(PACKAGE))
     for number in range(1, 9):
         connection.execute(steps[number])
     connection.pragma("user_version", 8)

@@ -1,10 +1,12 @@
 """The engine of many machines: one PostgreSQL database, through psycopg, which is an extra of its own."""
 
-from anew.store.postgres.address import is_url, require_extra, without_password
+from importlib.util import find_spec
+
+from anew.errors import InvalidConfig
 from anew.store.sql import SqlStore
 from anew.store.sql.examination import Examination
 
-__all__ = ["examine_postgres", "is_url", "open_postgres", "require_extra", "without_password"]
+__all__ = ["examine_postgres", "open_postgres"]
 
 
 def open_postgres(url: str, *, relaxed: bool = False, keep_first: int = 10, keep_last: int = 90) -> SqlStore:
@@ -13,7 +15,7 @@ def open_postgres(url: str, *, relaxed: bool = False, keep_first: int = 10, keep
     Raises:
         InvalidConfig: The driver is not installed.
     """
-    require_extra()
+    _require_driver()
     from anew.store.postgres import link
 
     return link.open_postgres(url, relaxed=relaxed, keep_first=keep_first, keep_last=keep_last)
@@ -25,7 +27,14 @@ def examine_postgres(url: str, now: int) -> Examination:
     Raises:
         InvalidConfig: The driver is not installed.
     """
-    require_extra()
+    _require_driver()
     from anew.store.postgres import examination
 
     return examination.examine(url, now)
+
+
+def _require_driver() -> None:
+    if find_spec("psycopg") is None:
+        raise InvalidConfig(
+            "a PostgreSQL store needs psycopg; pip install 'anew[postgres]' brings it", field="store"
+        )

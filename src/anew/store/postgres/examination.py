@@ -10,10 +10,11 @@ import psycopg
 from anew import __version__
 from anew.errors import NotFound, StoreFailed
 from anew.jobs.ids import IdText
-from anew.store.postgres.address import without_password
-from anew.store.postgres.opening import SCHEMA, Connection, connect, executor, migrations
+from anew.store.postgres.opening import PACKAGE, SCHEMA, Connection, connect, executor
 from anew.store.postgres.reading import WriterReading
 from anew.store.sql.examination import Examination, Finding, content
+from anew.store.sql.migrations import examine_schema
+from anew.units import without_password
 
 APART_MS = 1_000
 """By how much clocks may differ before it is told: a retry comes so much too early or too late."""
@@ -79,14 +80,7 @@ def _schema(connection: Connection, url: str, facts: dict[str, str]) -> Iterator
             f"{without_password(url)} holds no store; expected the database of: anew serve --store"
         )
     ((present,),) = connection.execute("SELECT version FROM schema_version").fetchall()
-    newest = max(number for number, _ in migrations())
-    facts["schema"] = str(present)
-    if present > newest:
-        mend = "Use the newer Anew that wrote it"
-        yield Finding("schema", f"the store has schema {present}, this program knows up to {newest}", mend)
-    elif present < newest:
-        mend = "Start a server or a program with this version, which brings it up to date"
-        yield Finding("schema", f"the store has schema {present}, this program writes {newest}", mend)
+    yield from examine_schema(PACKAGE, int(present), facts)
 
 
 def _content(reading: WriterReading, facts: dict[str, str], now: int) -> Iterator[Finding]:

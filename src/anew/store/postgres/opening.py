@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
-from collections.abc import Callable, Iterator
-from importlib import resources
+from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg
@@ -15,14 +13,16 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
-from anew.errors import InvalidConfig, InvalidInput, NewerStore, StoreFailed
-from anew.store.postgres.address import without_password
+from anew.errors import InvalidConfig, InvalidInput, StoreFailed
 from anew.store.postgres.texts import TextDumper, UnstorableText, refusal, storable
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Identity
+from anew.store.sql.migrations import steps_from
+from anew.units import without_password
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+PACKAGE: Final = "anew.store.postgres"
 SCHEMA: Final = "anew"
 """The schema that holds all tables."""
 
@@ -225,17 +225,6 @@ def executor(
     return execute
 
 
-def migrations() -> Iterator[tuple[int, str]]:
-    """Give the numbered migrations in order."""
-    folder = resources.files("anew.store.postgres").joinpath("migrations")
-    found = []
-    for entry in folder.iterdir():
-        match = re.fullmatch(r"(\d{4})_\w+\.sql", entry.name)
-        if match:
-            found.append((int(match[1]), entry.read_text("utf-8")))
-    yield from sorted(found)
-
-
 def migrate(connection: Connection) -> None:
     """Bring the schema up to date, forward only, one process at a time; all steps in one transaction.
 
@@ -245,17 +234,10 @@ def migrate(connection: Connection) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
         present = _present(connection)
-        steps = list(migrations())
-        newest = steps[-1][0]
-        if present > newest:
-            raise NewerStore(
-                f"the store has schema {present}, this program knows up to {newest}; run the newer Anew that wrote it"
-            )
+        steps = steps_from(PACKAGE, present)
         for number, script in steps:
-            if number > present:
-                connection.execute(script.encode())
-        if present < newest:
-            connection.execute("UPDATE schema_version SET version = %s", (newest,))
+            connection.execute(script.encode())
+            connection.execute("UPDATE schema_version SET version = %s", (number,))
 
 
 def _present(connection: Connection) -> int:

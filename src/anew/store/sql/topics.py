@@ -21,18 +21,6 @@ from anew.store.topics import (
 
 Row = TypeVar("Row", bound=Struct)
 
-TABLES = (
-    "topic",
-    "subscription",
-    "message",
-    "publication",
-    "delivery_policy",
-    "delivery",
-    "delivery_attempt",
-    "delivery_task",
-    "topic_count",
-)
-
 
 class SqlTopics:
     """Nothing of them is cached.

@@ -11,9 +11,10 @@ import apsw
 from anew.errors import NewerStore, NotFound, StoreFailed
 from anew.jobs.job import History, Span
 from anew.store.protocol import LAST_KEY
+from anew.store.sql.migrations import migrations
 from anew.store.sql.rows import job_of
 from anew.store.sql.statements import in_lists
-from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places
 from anew.store.sqlite.words import STATEMENTS
 from anew.units import shown
 
@@ -92,7 +93,7 @@ def _opened(path: Path) -> apsw.Connection:
 
 def _check_schema(connection: apsw.Connection) -> None:
     owner, present = (connection.pragma(name) for name in ("application_id", "user_version"))
-    newest = max(number for number, _ in migrations())
+    newest = max(number for number, _ in migrations(PACKAGE))
     if owner != APPLICATION_ID:
         raise StoreFailed("the database file belongs to another program; expected a store of Anew's")
     if present > newest:

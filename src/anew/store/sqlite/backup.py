@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
-from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations, sync_directory
+from anew.store.sql.migrations import migrations
+from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places, sync_directory
 from anew.store.sqlite.packing import is_archive, unpack
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.turnstile import Turnstile
@@ -159,7 +160,7 @@ def verify(path: Path, stopped: Callable[[], bool] = _never) -> int:
             copy.set_progress_handler(stopped, ASKED_AFTER)
             if copy.pragma("application_id") != APPLICATION_ID:
                 raise StoreFailed(f"{shown(str(path))} is no store of Anew's")
-            newest = max(number for number, _ in migrations())
+            newest = max(number for number, _ in migrations(PACKAGE))
             if copy.pragma("user_version") > newest:
                 raise NewerStore(
                     f"{shown(str(path))} has schema {copy.pragma('user_version')}, this program knows up to {newest}; "

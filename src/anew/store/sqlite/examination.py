@@ -16,13 +16,14 @@ from anew import __version__
 from anew.errors import NotFound, StoreFailed
 from anew.jobs.ids import IdText
 from anew.store.sql.examination import FEW, REPAIR, Examination, Finding, content
+from anew.store.sql.migrations import examine_schema
 from anew.store.sql.reader import SqlReader
 from anew.store.sqlite.opening import (
     APPLICATION_ID,
     NETWORK_FILE_SYSTEMS,
+    PACKAGE,
     Places,
     file_system,
-    migrations,
 )
 from anew.store.sqlite.presence import Presence
 from anew.store.sqlite.reading import SqliteReading
@@ -127,16 +128,9 @@ def _machine(places: Places) -> Iterator[Finding]:
 
 
 def _schema(connection: apsw.Connection, facts: dict[str, str]) -> Iterator[Finding]:
-    present, newest = connection.pragma("user_version"), max(number for number, _ in migrations())
-    facts["schema"] = str(present)
     if connection.pragma("application_id") != APPLICATION_ID:
         raise StoreFailed("the database file belongs to another program; expected a store of Anew's")
-    if present > newest:
-        mend = "Use the newer Anew that wrote it"
-        yield Finding("schema", f"the store has schema {present}, this program knows up to {newest}", mend)
-    elif present < newest:
-        mend = "Start its server once with this version, which brings it up to date"
-        yield Finding("schema", f"the store has schema {present}, this program writes {newest}", mend)
+    yield from examine_schema(PACKAGE, connection.pragma("user_version"), facts)
 
 
 def _content(

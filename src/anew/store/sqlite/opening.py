@@ -6,21 +6,22 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from anew.errors import InvalidConfig, NewerStore, StoreFailed
+from anew.errors import InvalidConfig, StoreFailed
 from anew.store.protocol import Identity
+from anew.store.sql.migrations import steps_from
 from anew.store.sqlite.words import STATEMENTS
 
 APPLICATION_ID = 0x414E4557
 """``ANEW`` in the file's header tells our databases from others."""
 
+PACKAGE = "anew.store.sqlite"
 FILE = "anew.db"
 CHECKPOINT_PAGES = 1_000
 CACHE_KIB = 8_000
@@ -200,17 +201,6 @@ def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     return connection
 
 
-def migrations() -> Iterator[tuple[int, str]]:
-    """Give the numbered migrations in order."""
-    folder = resources.files("anew.store.sqlite").joinpath("migrations")
-    found = []
-    for entry in folder.iterdir():
-        match = re.fullmatch(r"(\d{4})_\w+\.sql", entry.name)
-        if match:
-            found.append((int(match[1]), entry.read_text("utf-8")))
-    yield from sorted(found)
-
-
 def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lambda: None) -> None:
     """Bring the schema up to date, forward only, each step in its own transaction.
 
@@ -229,20 +219,14 @@ def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lam
         raise StoreFailed(
             "the database file belongs to another program; give --root-dir a directory of its own"
         )
-    steps = list(migrations())
-    newest = steps[-1][0]
-    if present > newest:
-        raise NewerStore(
-            f"the store has schema {present}, this program knows up to {newest}; run the newer Anew that wrote it"
-        )
-    if 0 < present < newest:
+    steps = steps_from(PACKAGE, present)
+    if present and steps:
         require_alone()
     for number, script in steps:
-        if number > present:
-            with connection:
-                connection.execute(script)
-                connection.pragma("user_version", number)
-                connection.pragma("application_id", APPLICATION_ID)
+        with connection:
+            connection.execute(script)
+            connection.pragma("user_version", number)
+            connection.pragma("application_id", APPLICATION_ID)
 
 
 def identify(connection: apsw.Connection) -> Identity:
