@@ -46,7 +46,7 @@ from anew.units import is_database, refused, without_password
 if TYPE_CHECKING:
     import sqlite3
 
-    from anew.tasks.database_outbox import DatabaseConnection, DatabaseOutbox
+    from anew.tasks.database_outbox import DatabaseConnection
     from anew.tasks.embedded import EmbeddedBackend
     from anew.tasks.harness import AppTest
     from anew.tasks.outbox import Outbox
@@ -564,7 +564,7 @@ class Anew:
         """Make the outbox if it is missing: the table `anew_outbox` in the user's own file, or the store's own in its database."""
         self.outbox(connection).create()
 
-    def outbox(self, connection: sqlite3.Connection | DatabaseConnection) -> Outbox | DatabaseOutbox:
+    def outbox(self, connection: sqlite3.Connection | DatabaseConnection) -> Outbox:
         """Give the outbox of a connection: ``app.outbox(connection).enqueue(task, *args)`` commits or rolls back with it.
 
         Args:
@@ -575,13 +575,11 @@ class Anew:
             InvalidInput: It is no such connection.
             Conflict: It has the queue's own file open.
         """
-        if is_database(self.location) and type(connection).__module__ != "sqlite3":
-            from anew.tasks.database_outbox import DatabaseOutbox
+        from anew.tasks.database_outbox import DatabasePlace
+        from anew.tasks.outbox import FilePlace, Outbox
 
-            return DatabaseOutbox(self, connection)
-        from anew.tasks.outbox import Outbox
-
-        return Outbox(self, connection)
+        in_database = is_database(self.location) and type(connection).__module__ != "sqlite3"
+        return Outbox(self, DatabasePlace(self, connection) if in_database else FilePlace(self, connection))
 
     def drain_outbox(self, path: str | os.PathLike[str]) -> int:
         """Move the committed rows of an outbox into the queue, as a worker with ``outboxes=[path]`` does; report how many.

@@ -1,6 +1,6 @@
-"""The outbox: jobs that are enqueued within a transaction of the user's own `sqlite3` connection.
+"""The outbox: jobs that are enqueued within a transaction of the user's own; here of a `sqlite3` connection.
 
-`Outbox.enqueue` writes a row into the user's file, so that it commits or rolls back with the user's data. `drain` moves committed
+`Outbox.enqueue` writes a row there, so that it commits or rolls back with the user's data. `drain` moves committed
 rows into the queue, then deletes them. A row's id is its job's `jid`, marked as `once`: rows that are moved a second time, because
 the process died before it deleted them or because two processes drain, are the jobs that are there already.
 
@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 
 import msgspec
 
@@ -63,8 +63,65 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, TypeError, RecursionErro
 """What reading a row raises that is no job: no JSON, no UTF-8, a number, or one that nests too deeply."""
 
 
+class OutboxPlace(Protocol):
+    """Where the rows of an outbox go."""
+
+    def create(self) -> None:
+        """Make the place if it is missing."""
+
+    def identified(self, job: NewJob, jid: str) -> PushedJob:
+        """Give a job the row's id, and what else lets it come once."""
+
+    def write(self, job: PushedJob) -> None:
+        """Write a row, as part of the connection's transaction."""
+
+
 class Outbox:
     """Enqueues jobs through a connection of the user's; see `Anew.outbox`.
+
+    Args:
+        app: Whose queue the jobs go to.
+        place: Where they go first.
+    """
+
+    def __init__(self, app: Anew, place: OutboxPlace) -> None:
+        self._app = app
+        self._place = place
+
+    def create(self) -> None:
+        """Make what it needs if that is missing."""
+        self._place.create()
+
+    def enqueue(
+        self, task: Task[P, Any, Any] | Submission[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Write a call into the outbox, as part of the connection's transaction; the job comes after its commit.
+
+        Args:
+            task: A task, or one with options (``task.using(delay=60)``); a delay counts from now.
+            args, kwargs: Of the call.
+
+        Raises:
+            InvalidJob: The arguments do not fit.
+            NotSupported: The job would join a batch, which may be over when the transaction commits.
+            Exception: The connection's own: the row cannot be written.
+        """
+        plain = task.call(*args, **kwargs).job()
+        ties = getattr(plain, "hooks", None)
+        if ties is not None and ties.batch is not None:
+            raise NotSupported("outbox: a job that joins a batch cannot go through an outbox")
+        job = self._place.identified(plain, uuid.uuid4().hex)
+
+        def store(jobs: Sequence[NewJob]) -> None:
+            for one in jobs:
+                assert isinstance(one, PushedJob)
+                self._place.write(one)
+
+        enqueue_around(self._app.around_enqueues, job.type, [job], store, lambda _: ())
+
+
+class FilePlace:
+    """The table `anew_outbox` in a SQLite file of the user's.
 
     Args:
         app: Whose queue the jobs go to.
@@ -82,34 +139,23 @@ class Outbox:
         cursor.row_factory = None  # whatever the user's rows are
         for _, _, path in cursor.execute("PRAGMA database_list").fetchall():
             refuse_queue(app, os.fsdecode(path or b""))
-        self._app = app
         self._connection = connection
 
     def create(self) -> None:
-        """Make the table `anew_outbox` if it is missing."""
+        """Make the table."""
         self._connection.execute(_CREATE)
 
-    def enqueue(
-        self, task: Task[P, Any, Any] | Submission[P, Any], /, *args: P.args, **kwargs: P.kwargs
-    ) -> None:
-        """Write a call into the outbox, as part of the connection's transaction; the job comes after its commit.
+    def identified(self, job: NewJob, jid: str) -> PushedJob:
+        """Have a repeat be known by the row's id while the job is kept."""
+        ties = getattr(job, "hooks", None) or JobHooks()
+        kept = max(KEPT_MS, (job.retention and job.retention.completed_ms) or 0)
+        fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
+        fields["retention"] = Retention(completed_ms=kept)
+        return PushedJob(**fields, jid=jid, hooks=msgspec.structs.replace(ties, once=True))
 
-        Args:
-            task: A task, or one with options (``task.using(delay=60)``); a delay counts from now.
-            args, kwargs: Of the call.
-
-        Raises:
-            InvalidJob: The arguments do not fit.
-            NotSupported: The job would join a batch, which may be over when the transaction commits.
-            sqlite3.Error: The row cannot be written.
-        """
-        jid = uuid.uuid4().hex
-        job = _once(task.call(*args, **kwargs).job(), jid)
-
-        def store(jobs: Sequence[NewJob]) -> None:
-            self._connection.execute(_INSERT, (jid, msgspec.json.encode(jobs[0])))
-
-        enqueue_around(self._app.around_enqueues, job.type, [job], store, lambda _: ())
+    def write(self, job: PushedJob) -> None:
+        """Write a row."""
+        self._connection.execute(_INSERT, (job.jid, msgspec.json.encode(job)))
 
 
 def refuse_queue(app: Anew, path: str) -> None:
@@ -133,17 +179,6 @@ def _is_same(one: str, two: Path) -> bool:
         return os.path.samefile(one, two)
     except OSError:  # one of them cannot be looked at, which SQLite will say in its own words
         return False
-
-
-def _once(job: NewJob, jid: str) -> PushedJob:
-    """Give a job the row's id, by which a repeat is known while the job is kept."""
-    ties = getattr(job, "hooks", None) or JobHooks()
-    if ties.batch is not None:
-        raise NotSupported("outbox: a job that joins a batch cannot go through an outbox")
-    fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
-    kept = max(KEPT_MS, (job.retention and job.retention.completed_ms) or 0)
-    fields["retention"] = Retention(completed_ms=kept)
-    return PushedJob(**fields, jid=jid, hooks=msgspec.structs.replace(ties, once=True))
 
 
 def drain(app: Anew, path: str | os.PathLike[str], said: set[str] | None = None) -> int:

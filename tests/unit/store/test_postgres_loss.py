@@ -301,6 +301,7 @@ def test_who_closes_while_the_database_is_away_does_not_wait_for_it(proxy: Proxy
     proxy.refuses = True
     proxy.cut()
     program.close()
+    assert program.engine.store._link.connection.closed  # type: ignore[attr-defined]
 
 
 def test_operations_are_refused_in_time_while_the_database_is_away(
@@ -528,6 +529,9 @@ def test_a_note_waits_for_nobody(store: Store, proxy: Proxy) -> None:
     proxy.swallows = True
     for slot in range(3_000):
         store.note_begun(slot, slot + 1)
+    notes = store._link._notes  # type: ignore[attr-defined]
+    assert notes._connection is None, "with so many without an answer it counts as lost"
+    assert len(notes._slots) == 3_000, "all are noted for the next connection"
     proxy.swallows = False
     proxy.cut()
 
