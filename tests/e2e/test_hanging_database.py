@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -16,6 +15,7 @@ from tests.postgres import empty_database
 
 from .client import Client
 from .server import ServerProcess
+from .wire import Wire, request_bytes
 
 Start = Callable[..., ServerProcess]
 Connect = Callable[..., Client]
@@ -45,30 +45,36 @@ def hanging(database: str) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
+def sent(client: Client, method: str, target: str, job: bytes | None = None) -> Wire:
+    """Send a request whose answer may be long in coming, and return once the server has begun with it."""
+    wire = client.wire()
+    wire.send(request_bytes(method, target, headers=[("content-type", "application/json")], body=job))
+    # The server has read it before these, and begins a batch at the latest two turns of its loop after its first operation; each
+    # of these takes a turn.
+    for _ in range(3):
+        assert client.get("/health").status == 200
+    return wire
+
+
 def test_the_server_answers_refuses_new_jobs_and_goes_on_when_the_database_does(
     fresh_server: Start, fresh: Connect, database: str
 ) -> None:
     server = fresh_server(store=database)
-    one, other = fresh(server), fresh(server)
-    first = one.enqueue("q")["id"]
-    statuses: list[int] = []
-
-    def enqueue() -> None:
-        statuses.append(one.post("/jobs", {"type": "t", "queue": "q", "payload": 1}).status)
-
+    client = fresh(server)
+    first = client.enqueue("q")["id"]
+    job = {"type": "t", "queue": "q", "payload": 1}
     with hanging(database):
-        waiting = threading.Thread(target=enqueue)
-        waiting.start()  # in the batch that hangs: it is answered when that is over
-        assert other.get("/health").status == 200
+        in_batch = sent(client, "POST", "/jobs", json.dumps(job).encode())  # answered when the batch is over
         for _ in range(2):
-            refused = other.post("/jobs", {"type": "t", "queue": "q", "payload": 1})
+            refused = client.post("/jobs", job)
             assert (refused.status, refused.data["code"]) == (503, "store_busy")
-        assert other.get(f"/jobs/{first}").status == 503
-        assert other.get("/health").status == 200
-    waiting.join(30)
-    assert statuses in ([201], [503]), "it was in the batch, or behind a look at other processes"
-    other.eventually(lambda: other.get(f"/jobs/{first}").status == 200, "the database answers again")
-    assert other.count() == 1 + statuses.count(201)
+        assert client.get(f"/jobs/{first}").status == 503
+        assert client.get("/health").status == 200
+    status = in_batch.read_response().status
+    in_batch.close()
+    assert status in (201, 503), "it was in the batch, or behind a look at other processes"
+    client.eventually(lambda: client.get(f"/jobs/{first}").status == 200, "the database answers again")
+    assert client.count() == 1 + (status == 201)
 
 
 def test_a_server_ends_in_time_though_the_database_hangs(
@@ -76,24 +82,16 @@ def test_a_server_ends_in_time_though_the_database_hangs(
 ) -> None:
     """With a batch under way, and a list that is being read."""
     server = fresh_server(store=database, drain_timeout="100ms")
-    one, other = fresh(server), fresh(server)
-    one.enqueue("q")
-
-    def ask(request: Callable[[], object]) -> None:
-        with suppress(Exception):  # it is cut off
-            request()
-
+    client = fresh(server)
+    client.enqueue("q")
     with hanging(database):
-        asking = [
-            threading.Thread(target=ask, args=(lambda: one.enqueue("q"),)),
-            threading.Thread(target=ask, args=(lambda: other.jobs(),)),
+        asked = [
+            sent(client, "POST", "/jobs", b'{"type": "t", "queue": "q", "payload": 1}'),
+            sent(client, "GET", "/jobs"),
         ]
-        for each in asking:
-            each.start()
-        assert fresh(server).get("/health").status == 200  # behind them
         assert server.terminate() == 0
-        for each in asking:
-            each.join(30)
+    for wire in asked:
+        wire.close()
     lines = "\n".join(server.new_complaints()).splitlines()
     said = [json.loads(line)["fields"]["message"] for line in lines]
     assert said
