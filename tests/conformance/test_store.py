@@ -331,6 +331,19 @@ def test_the_latest_error_of_each_of_several_jobs(store: Store) -> None:
     assert (found[2].backtrace, found[2].decision) == (None, None)
 
 
+def test_the_latest_decision_of_each_of_several_jobs_can_be_written_anew(store: Store) -> None:
+    put(store, new_job(), new_job(), new_job())
+    fail_again(store, 1, 3)
+    fail_again(store, 2, 1)
+    with batch(store):
+        found = store.last_decisions([1, 2, 3, 9])
+        assert {key: attempt for key, (_, attempt, _) in found.items()} == {1: 3, 2: 1}
+        store.redecide([(found[1][0], b'{"reason":"other"}')])
+        assert store.last_decisions([1, 2]) == {1: (found[1][0], 3, b'{"reason":"other"}'), 2: found[2]}
+    old = found[1][2]
+    assert [record.decision for record in store.errors(1, Page())] == [old, old, b'{"reason":"other"}']
+
+
 def test_release_puts_a_job_back_in_its_old_place(store: Store) -> None:
     put(store, new_job(ready_at=NOW - 7), new_job(), new_job())
     take(store, limit=2)

@@ -57,7 +57,7 @@ from anew.http.router import Router
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.web import assets, faktory
-from anew.web.dashboard import actions
+from anew.web.dashboard import actions, replanning
 from anew.web.dashboard import pages as dashboard
 from anew.web.faktory import FaktoryWeb
 from anew.web.lab import routes as lab
@@ -178,6 +178,7 @@ class Doors:
     def _add_pages(self, router: Router) -> None:
         dashboard.add_routes(router, self._context, defaults_of(self._settings).policy)
         actions.add_routes(router, self._context)
+        replanning.add_routes(router, self._context)
         lab.add_routes(router, self._helper)
         assets.add_routes(router)
 

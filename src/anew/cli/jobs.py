@@ -15,10 +15,11 @@ from anew.cli.jobview import HEADING, STATUS_COLUMN, describe_job, row
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, one_line, show_json, show_table
 from anew.cli.remote import ClientSession, confirm, filter_options, remote, require_one_choice
-from anew.cli.values import job_options
-from anew.client import Client, Filters, JobView, Page
+from anew.cli.values import job_options, read_policy
+from anew.client import Client, DueView, Filters, JobView, Page, PlanView
 from anew.client.views import read_job
 from anew.errors import Conflict, InvalidInput, NotFound, NotSupported
+from anew.units import format_duration, parse_duration_with_unit
 
 _PAGE: Final = 1_000
 
@@ -30,10 +31,15 @@ _CLEARED: Final = {
 }
 """What ``--clear`` takes, and the member of the request that it means."""
 
+_KEPT: Final = {
+    "named": "left alone: a worker or a person has named the time",
+    "spent": "left alone: this policy has no retry left for them",
+}
+
 
 @click.group(cls=CommandGroup)
 def jobs() -> None:
-    """List, show, change, retry, cancel and delete jobs.
+    """List, show, change, replan, retry, cancel and delete jobs.
 
     \b
     Examples:
@@ -192,6 +198,78 @@ def patch_jobs(
     patched = session.client.patch_many(changes, filters, everything=everything)
     show_json({"patched": patched}) if session.as_json else click.echo(f"{patched} changed")
     return 0
+
+
+@jobs.command("replan", short_help="Give waiting retries the times of another policy.")
+@click.argument("job_ids", nargs=-1, metavar="[ID...]")
+@filter_options()
+@click.option("--all", "everything", is_flag=True, help="Every job that waits for a retry.")
+@click.option("--policy", required=True, metavar="POLICY", help="Retry policy: JSON, a preset's name, @file.")
+@click.option("--spread", metavar="TIME", help="Spread over this time what would be due at once: 10m.")
+@click.option("--dry-run", is_flag=True, help="Only show the new times.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@remote
+def replan_jobs(
+    session: ClientSession,
+    job_ids: tuple[str, ...],
+    filters: Filters,
+    everything: bool,
+    policy: str,
+    spread: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Give jobs that wait for a retry the times that another policy gives them: those named, those that match, or all.
+
+    The new times are shown before anything is changed. They count from each job's last failure, and its failures stay
+    counted; what is overdue by the new policy is ready now. The policy is the job's own from then on. A time that a worker or a
+    person has named stands, and no job ends: one that has no retry left under the policy keeps its time.
+
+    \b
+    Examples:
+      anew jobs replan --queue web --policy even --dry-run
+      anew jobs replan --type call --policy '{"curve": {"constant": "5m"}}' --spread 10m --yes
+      anew jobs replan 03h9zfi18gdfi0z62rygn7z6c --policy @policy.json
+    """
+    require_one_choice(job_ids, filters, everything=everything)
+    law = read_policy(policy)
+    spread_ms = None if spread is None else parse_duration_with_unit(spread, "--spread")
+    chosen = filters.also(id=job_ids)
+
+    def replan(*, dry: bool) -> PlanView:
+        return session.client.replan(chosen, law, spread=spread_ms, dry_run=dry, everything=everything)
+
+    if session.as_json and not dry_run:
+        confirm("Give jobs other times", yes=yes)
+    elif dry_run or not yes:
+        plan = replan(dry=True)
+        _show_plan(plan, session)
+        if dry_run or not plan.replanned:
+            return
+        confirm(f"Give {plan.replanned} job(s) these times", yes=False)
+    _show_plan(replan(dry=False), session)
+
+
+def _show_plan(plan: PlanView, session: ClientSession) -> None:
+    """Print what new times came to, or would come to."""
+    if session.as_json:
+        show_json(plan.document)
+        return
+    would = "would be " if plan.dry_run else ""
+    same = f", {plan.unchanged} at the same time" if plan.unchanged else ""
+    click.echo(f"{plan.replanned} {would}planned again: {plan.sooner} sooner, {plan.later} later{same}")
+    for why, text in _KEPT.items():
+        if count := plan.kept.get(why, 0):
+            click.echo(f"{count} {text}")
+    rows = [(_within(due), str(due.before), str(due.after)) for due in plan.due if due.before or due.after]
+    if rows:
+        show_table(("DUE", "BEFORE", "AFTER"), rows)
+
+
+def _within(due: DueView) -> str:
+    if due.within_ms is None:
+        return "later"
+    return f"within {format_duration(due.within_ms)}" if due.within_ms else "now"
 
 
 @jobs.command("retry")

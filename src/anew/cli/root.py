@@ -19,7 +19,7 @@ _COMMANDS: Final = {
     "enqueue": ("anew.cli.enqueue", "Put a job into a queue."),
     "worker": ("anew.cli.worker", "Run the tasks of a Python application."),
     "work": ("anew.cli.work", "Run a program for each job of a queue."),
-    "jobs": ("anew.cli.jobs", "List, show, change, retry, cancel and delete jobs."),
+    "jobs": ("anew.cli.jobs", "List, show, change, replan, retry, cancel and delete jobs."),
     "queues": ("anew.cli.queues", "Show the queues and what is in them; pause and resume them."),
     "health": ("anew.cli.status", "Ask whether the server answers."),
     "top": ("anew.cli.top", "Watch a server's jobs on the terminal."),

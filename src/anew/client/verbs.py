@@ -29,6 +29,7 @@ from anew.client.views import (
     FailureResult,
     JobPage,
     JobView,
+    PlanView,
     QueueCounts,
     number_reader,
     read_crons,
@@ -37,6 +38,7 @@ from anew.client.views import (
     read_job,
     read_jobs,
     read_object,
+    read_plan,
     read_queue_counts,
 )
 from anew.client.waiting import Waits
@@ -291,6 +293,30 @@ class Verbs:
         spread_ms = None if spread is None else period_ms(spread, "spread")
         body = {"spread": spread_ms, "reset_attempts": reset_attempts}
         return _send("POST", target("/v1/jobs/retry", filters.query()), body, number_reader("retried"))
+
+    @verb
+    def replan(
+        self,
+        filters: Filters,
+        policy: Any,
+        *,
+        spread: Period | None = None,
+        dry_run: bool = False,
+        everything: bool = False,
+    ) -> Exchange[PlanView]:
+        """Give jobs that wait for a retry the times that another policy gives them (Anew).
+
+        Args:
+            filters: Which jobs.
+            policy: Any form of policy; counted from their last failures, and theirs from now on.
+            spread: Spread those that would be due at once over this period from now.
+            dry_run: Only tell what would come of it.
+            everything: Say that no condition at all is meant.
+        """
+        filters.require_some(everything=everything)
+        spread_ms = None if spread is None else period_ms(spread, "spread")
+        body = {"policy": policy, "spread": spread_ms, "dry_run": dry_run}
+        return _send("POST", target("/v1/jobs/replan", filters.query()), body, read_plan)
 
 
 def page_request(

@@ -253,6 +253,36 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DueView:
+    """How many jobs are due within some time, and not within the one before; `within_ms` is None for the last, which has no end."""
+
+    within_ms: int | None
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """What new times for jobs that wait for a retry came to, or would come to.
+
+    Attributes:
+        replanned: Jobs with a time of the new policy: `sooner`, `later`, or `unchanged`.
+        kept: Jobs whose time stands: ``named`` by a worker or a person, or ``spent``: the policy has no retry left for them.
+        due: When they were due, and are now.
+        dry_run: Nothing was changed.
+    """
+
+    replanned: int
+    sooner: int
+    later: int
+    unchanged: int
+    kept: dict[str, int]
+    due: tuple[DueView, ...]
+    dry_run: bool
+    document: Raw = dataclasses.field(default_factory=Raw, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CronView:
     """A cron entry of the server.
 
@@ -435,6 +465,7 @@ _page = msgspec.json.Decoder(_WirePage)
 _errors = msgspec.json.Decoder(_WireErrors)
 _queues = msgspec.json.Decoder(_WireQueues)
 _crons = msgspec.json.Decoder(_WireCrons)
+_plan = msgspec.json.Decoder(PlanView)
 _failure_results = msgspec.json.Decoder(_WireFailureResults)
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -499,6 +530,11 @@ def read_failure_results(document: bytes) -> list[FailureResult]:
 def read_queue_counts(document: bytes) -> list[QueueCounts]:
     """Read the queues with their counts."""
     return _read(_queues, document).queues
+
+
+def read_plan(document: bytes) -> PlanView:
+    """Read what new times came to."""
+    return dataclasses.replace(_read(_plan, document), document=Raw(document))
 
 
 def read_crons(document: bytes) -> list[CronView]:

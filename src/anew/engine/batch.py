@@ -395,13 +395,17 @@ class Batch:
         return decide_failure(
             job,
             failure,
-            job_id=parts.ids.write_bytes(job.key),
+            job_id=self.id_of(job.key),
             defaults=self.defaults,
             now=self.now,
             rng=parts.rng,
             phase=job.phase if job.phase is not None else parts.numbers.next_phase(),
             key=self.store.identity.secret,
         )
+
+    def id_of(self, key: int) -> bytes:
+        """Give the public id of a job."""
+        return self._parts.ids.write_bytes(key)
 
     def end_holds(self, keys: Sequence[int], end: HoldEnd) -> None:
         """Deal with jobs whose hold has ended without a report, as its kind says."""

@@ -48,14 +48,14 @@ def patch_one(key: int, patch: Patch) -> Callable[[Batch], Job]:
 
 def patchable(where: Filter) -> Filter:
     """Narrow a filter to the jobs that a patch may change."""
-    return _within(where, _PATCHABLE)
+    return within(where, _PATCHABLE)
 
 
 def patch_chunk(patch: Patch) -> ChunkChange:
     """Change jobs of a filter of `patchable`; those count too that were already as the patch wants them."""
 
     def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
-        jobs = _matching(batch, where)
+        jobs = matching(batch, where)
         batch.rewrite([(job, patched(job, patch, batch.now)) for job in jobs])
         return len(jobs)
 
@@ -115,7 +115,7 @@ def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Batch], 
 
 def redrivable(where: Filter, now: int) -> Filter:
     """Narrow a filter to the jobs that a redrive may change."""
-    return _within(replace(where, visible_at=now), _REDRIVABLE)
+    return within(replace(where, visible_at=now), _REDRIVABLE)
 
 
 def redrive_chunk(*, spread_ms: int = 0, reset_attempts: bool = False) -> ChunkChange:
@@ -127,7 +127,7 @@ def redrive_chunk(*, spread_ms: int = 0, reset_attempts: bool = False) -> ChunkC
     """
 
     def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
-        jobs = _matching(batch, where)
+        jobs = matching(batch, where)
         nths = (min(nth, extent.total) for nth in range(before, before + len(jobs)))
         times = (extent.began + spread_ms * nth // extent.total for nth in nths)
         corrupt = batch.store.corrupt_among([job.key for job in jobs])
@@ -167,7 +167,7 @@ def kill_chunk(kept_ms: int) -> ChunkChange:
     """Put waiting jobs among the dead, and keep those that are there so long from now."""
 
     def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
-        jobs = _matching(batch, where)
+        jobs = matching(batch, where)
         batch.rewrite([(job, killed(job, batch.now + kept_ms)) for job in jobs])
         return len(jobs)
 
@@ -240,10 +240,11 @@ def _find(batch: Batch, key: int) -> Job:
     return jobs[0]
 
 
-def _within(where: Filter, states: frozenset[State]) -> Filter:
+def within(where: Filter, states: frozenset[State]) -> Filter:
+    """Narrow a filter to some states."""
     return replace(where, states=states if where.states is None else states & where.states)
 
 
-def _matching(batch: Batch, where: Filter) -> list[Job]:
+def matching(batch: Batch, where: Filter) -> list[Job]:
     """Read the jobs of a chunk that still match."""
     return batch.store.load(batch.store.find(where, Page(limit=CHUNK)))

@@ -1,4 +1,4 @@
-"""The routes that change jobs from outside: patch, delete, reset, and Anew's own retry and cancel."""
+"""The routes that change jobs from outside: patch, delete, reset, and Anew's own retry, replan and cancel."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 from anew.backoff import policy_from_json
 from anew.engine import Batch, Call, verbs
 from anew.engine.bulk import ChunkChange
+from anew.engine.replanning import WITHIN_MS, Replanning, replannable
 from anew.errors import IllegalTransition, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import NULLS, body_as, decode
@@ -68,6 +69,22 @@ class Redrive(msgspec.Struct, frozen=True):
 
     spread: int | str | None = None
     reset_attempts: bool = False
+
+
+class Replan(msgspec.Struct, frozen=True):
+    """How jobs that wait for a retry get other times.
+
+    Attributes:
+        policy: Any policy in Anew's own form, which they have from now on.
+        backoff: Zizq's three numbers, in its place.
+        spread: Period over which those that would be due at once are spread: milliseconds, or text such as ``10m``.
+        dry_run: Only say what the new times would be.
+    """
+
+    policy: Raw | UnsetType = UNSET
+    backoff: Backoff | UnsetType | None = UNSET
+    spread: int | str | None = None
+    dry_run: bool = False
 
 
 class ChangeRoutes:
@@ -150,6 +167,22 @@ class ChangeRoutes:
         change = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
         self._change_many(request, form, "retried", where, chosen.expression, change, counted=spread_ms > 0)
 
+    def replan_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Give jobs that wait for a retry the times of another policy, or say what they would be."""
+        written = written_in(request)
+        wanted = decode(request.body, written, Replan)
+        policy = _policy(wanted, written)
+        if not isinstance(policy, bytes):
+            raise InvalidJob("policy is missing; expected the one that the new times follow", field="policy")
+        spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
+        chosen = selection(query_pairs(request.query, FILTERS))
+        chosen.check_ids()
+        where = replannable(chosen.where(self._ids, visible_at=None))
+        plan = Replanning(policy, spread_ms, wanted.dry_run)
+        done = answering(request, form, lambda _: form.reply(request, 200, _plan(plan)))
+        gone = lambda: request.hung_up  # noqa: E731
+        self._many.change(where, chosen.expression, plan, gone, done, counted=spread_ms > 0)
+
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
         run_verb(self._submit, verbs.cancel_one(self._key_of(params[0])), request, form, self._shown)
@@ -217,7 +250,22 @@ def _patch(request: Request) -> tuple[PatchBody, Patch]:
     )
 
 
-def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
+def _plan(plan: Replanning) -> dict[str, object]:
+    """Say what new times came to."""
+    bounds = [*WITHIN_MS, None]
+    due = zip(bounds, plan.due_before, plan.due_after, strict=True)
+    return {
+        "replanned": plan.sooner + plan.later + plan.unchanged,
+        "sooner": plan.sooner,
+        "later": plan.later,
+        "unchanged": plan.unchanged,
+        "kept": {str(why): n for why, n in plan.kept.items()},
+        "due": [{"within_ms": bound, "before": before, "after": after} for bound, before, after in due],
+        "dry_run": plan.dry_run,
+    }
+
+
+def _policy(body: PatchBody | Replan, written: Format) -> bytes | UnsetType | None:
     """Give the policy as it is stored: Zizq's three numbers and Anew's own form share one column."""
     backoff, policy = body.backoff, body.policy
     given = isinstance(policy, Raw) and bytes(policy) not in NULLS
@@ -249,6 +297,10 @@ def add_routes(router: Router, context: Context) -> None:
     delete_many = Doc("deleteJobs", "changes", {200: "Deleted"}, query="filters", about=about)
     retry_many = Doc("retryJobs", "jobs", {200: "Retried"}, "Redrive", body_required=False, query="filters")
     retry_one = Doc("retryJob", "jobs", {200: "Job"}, "Redrive", body_required=False, errors=(409,))
+    about = (
+        "Give jobs that wait for a retry the times that another policy gives them, or say what they would be."
+    )
+    replan = Doc("replanJobs", "jobs", {200: "Replanned"}, "Replan", query="filters", about=about)
     cancel = Doc("cancelJob", "jobs", {200: "Job"}, errors=(409,))
     patch_one = Doc("patchJob", "changes", {200: "Job"}, "Patch")
     router.add("PATCH", "/jobs/{id}", routes.patch_one, patch_one, most_bytes=MAX_BODY)
@@ -257,5 +309,6 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("DELETE", "/jobs", routes.delete_many, delete_many)
     router.add("POST", "/reset", routes.reset, Doc("reset", "changes"))
     router.add("POST", "/v1/jobs/retry", routes.retry_many, retry_many, most_bytes=MAX_BODY)
+    router.add("POST", "/v1/jobs/replan", routes.replan_many, replan, most_bytes=MAX_BODY)
     router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one, retry_one, most_bytes=MAX_BODY)
     router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel, cancel)

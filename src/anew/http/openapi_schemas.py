@@ -16,7 +16,7 @@ from anew.backoff import ALIASES, PRESETS
 from anew.engine.crontab import MOST_ENTRIES
 from anew.http.batches import NewBatch
 from anew.http.breakers import BreakerQuestion, BreakerTerms, EndedRun, WaitingRun
-from anew.http.changing import PatchBody, Redrive
+from anew.http.changing import PatchBody, Redrive, Replan
 from anew.http.cron_groups import NewCronGroup, NewGroupEntry, Pause, ShownGroup, ShownGroupEntry
 from anew.http.crons import CronEntries, NewCronEntry
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
@@ -60,6 +60,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     PatchBody: "Patch",
     RetentionPatch: "RetentionPatch",
     Redrive: "Redrive",
+    Replan: "Replan",
     Ids: "Ids",
     FailureReport: "Failure",
     JobFailure: "JobFailure",
@@ -237,6 +238,7 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "retention": or_null(ref("RetentionPatch")),
     },
     "Redrive": {"spread": _SPREAD},
+    "Replan": {"policy": ref("Policy"), "spread": _SPREAD},
     "Ids": {"ids": list_of(text(), minItems=1)},
     "Job": {
         "id": text(pattern=ID_PATTERN),
@@ -327,6 +329,15 @@ def schemas() -> dict[str, Schema]:
         "Patched": complete(patched=COUNT),
         "Deleted": complete(deleted=COUNT),
         "Retried": complete(retried=COUNT),
+        "Replanned": complete(
+            replanned=COUNT,
+            sooner=COUNT,
+            later=COUNT,
+            unchanged=COUNT,
+            kept=complete(named=COUNT, spent=COUNT),
+            due=list_of(complete(within_ms=or_null(COUNT), before=COUNT, after=COUNT)),
+            dry_run={"type": "boolean"},
+        ),
         "ListedJobPage": complete(jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
         "QueueCounts": complete(queues=list_of(_QUEUE_COUNTS)),
         "QueuePaused": complete(name=text(), paused={"type": "boolean"}),

@@ -22,6 +22,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         cap_ms: The cap on nominal waits, or else the ceiling on all waits, if there is either.
         wait_ms: What it came to.
         due_at: When the job runs again, epoch ms.
+        asked: The failure asked for its wait, which no curve has given.
     """
 
     verdict: str
@@ -31,10 +32,19 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cap_ms: int | None = None
     wait_ms: int | None = None
     due_at: int | None = None
+    asked: bool = False
 
 
-_write = msgspec.json.Encoder().encode
+write_decision = msgspec.json.Encoder().encode
 _read = msgspec.json.Decoder(Decision).decode
+
+
+def read_decision(stored: bytes | None) -> Decision | None:
+    """Give a stored decision; None if there is none, or it cannot be read."""
+    try:
+        return None if stored is None else _read(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def shown_decision(stored: bytes, attempt: int) -> bytes:
@@ -44,22 +54,17 @@ def shown_decision(stored: bytes, attempt: int) -> bytes:
         stored: JSON as `AttemptRecord` has it; what cannot be read is given back as it is.
         attempt: Number of the attempt that it was made about.
     """
-    try:
-        decision = _read(stored)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return stored
-    if decision.reason or decision.nominal_ms is None or decision.wait_ms is None:
+    decision = read_decision(stored)
+    if decision is None or decision.reason or decision.nominal_ms is None or decision.wait_ms is None:
         return stored
     arithmetic = (decision.nominal_ms, decision.draw, decision.cap_ms, decision.wait_ms)
-    return _write(msgspec.structs.replace(decision, reason=wait_in_words(attempt, *arithmetic)))
+    return write_decision(msgspec.structs.replace(decision, reason=wait_in_words(attempt, *arithmetic)))
 
 
 def due_of(stored: bytes | None) -> int | None:
     """Give when a stored decision had its job run again, epoch ms; None if it did not, or cannot be read."""
-    try:
-        return None if stored is None else _read(stored).due_at
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    decision = read_decision(stored)
+    return None if decision is None else decision.due_at
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -147,7 +152,7 @@ def ended(
         backtrace=report.backtrace,
         dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
         failed_at=now,
-        decision=_write(decision),
+        decision=write_decision(decision),
     )
     return Change(
         key=job.key,

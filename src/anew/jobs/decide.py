@@ -111,7 +111,8 @@ def decide_failure(
     if policy is None:
         return decide_corruption(job, "its policy cannot be read", defaults, now, failure=failure)
     if failure.retry_at is not None and not failure.limited and not policy.changes_requests:
-        decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
+        due_at = min(failure.retry_at, LAST_INSTANT)
+        decision = Decision("retry", "the worker named the time", due_at=due_at, asked=True)
         return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=job.carry)
     answer = next_wait(
         policy,
@@ -134,6 +135,7 @@ def decide_failure(
         answer.cap_ms,
         answer.wait_ms,
         now + answer.wait_ms,
+        failure.retry_at is not None,
     )
     return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=answer.carry)
 

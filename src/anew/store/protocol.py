@@ -872,6 +872,12 @@ class Store(Protocol):
     def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
         """Read the latest record of each job that has one: at most 1,000 characters of its message, no backtrace, no decision."""
 
+    def last_decisions(self, keys: Sequence[int]) -> dict[int, tuple[int, int, bytes | None]]:
+        """Read of each job that has a record the latest one's own number, the attempt's, and the decision as JSON."""
+
+    def redecide(self, decisions: Sequence[tuple[int, bytes]]) -> None:
+        """Write other decisions into records, by their own numbers as `last_decisions` gives them."""
+
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
 

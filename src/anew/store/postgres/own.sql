@@ -84,6 +84,13 @@ FROM job CROSS JOIN LATERAL (SELECT * FROM attempt AS b WHERE b.job_id = job.id 
     ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a
 WHERE job.id IN (@marks);
 
+-- name: last_decisions
+-- The latest record of each of these jobs.
+SELECT job.id, a.id, a.attempt, a.decision
+FROM job CROSS JOIN LATERAL (SELECT * FROM attempt AS b WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1
+    ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a
+WHERE job.id IN (@marks);
+
 -- name: leave_deliveries
 -- Deliveries of messages that are removed, and whose jobs somebody has removed: they are over.
 UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND status = 0

@@ -625,6 +625,17 @@ FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
 WHERE job.id IN (@marks);
 
+-- name: last_decisions
+-- The latest record of each of these jobs, as last_errors finds it.
+SELECT job.id, a.id, a.attempt, a.decision
+FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
+    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
+WHERE job.id IN (@marks);
+
+-- name: redecide
+-- Other decisions in records.
+UPDATE attempt SET decision = v.column2 FROM (VALUES @rows(bigint, bytea)) AS v WHERE attempt.id = v.column1;
+
 -- name: due_until
 -- Of so many jobs that wait for their time, the next ones to come due: how many they are, and when the last of them is due.
 SELECT count(*), max(ready_at) FROM (

@@ -126,6 +126,18 @@ class Records:
             found.update((row[0], error_of(row[1:])) for row in rows)
         return found
 
+    def last_decisions(self, keys: Sequence[int]) -> dict[int, tuple[int, int, bytes | None]]:
+        """Read of each job that has a record the latest one's number, the attempt's, and the decision."""
+        found: dict[int, tuple[int, int, bytes | None]] = {}
+        for part in in_lists(keys):
+            rows = self._run("last_decisions", part, len(part))
+            found.update((key, (record, attempt, decision)) for key, record, attempt, decision in rows)
+        return found
+
+    def redecide(self, decisions: Sequence[tuple[int, bytes]]) -> None:
+        """Write other decisions into records, by their numbers."""
+        write_rows(self._run, "redecide", decisions)
+
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
         return list(self._run("counted_attempts", (key,)))

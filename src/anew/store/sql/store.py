@@ -125,6 +125,7 @@ class SqlStore:
         self.limits: Mapping[str, Throttle] = self._queues.slots.limits
         self._records = Records(run, self._payloads, keep_first, keep_last)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
+        self.last_decisions, self.redecide = self._records.last_decisions, self._records.redecide
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
         self.count_outcomes = self._records.count_outcomes
         self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records

@@ -333,11 +333,12 @@ def _choices(asked: str) -> list[str]:
 
 
 def _doable_with_all(chosen: Selection) -> list[str]:
-    """List what may be done with all jobs that match: only where somebody has chosen some, and all of them may come to it."""
+    """List what may be done with all jobs that match, if some were chosen: all may come to it, or it leaves the others alone."""
     if chosen.is_everything():
         return []
     states = set(chosen.state or State)
-    return [name for name, fit in shown.DOABLE.items() if states <= fit]
+    doable = [name for name, fit in shown.DOABLE.items() if states <= fit]
+    return [*doable, "replan"] if State.RETRYING in states else doable
 
 
 def add_home(router: Router) -> None:

@@ -26,6 +26,7 @@ PAGES: Final = {
 DONE: Final = {
     "retry": ("The job is ready again.", "{} jobs are tried again."),
     "run": ("The job is ready now.", "{} jobs are ready now."),
+    "replan": ("", "{} jobs are planned again."),
     "cancel": ("The job is cancelled.", "{} jobs are cancelled."),
     "delete": ("The job is deleted.", "{} jobs are deleted."),
     "pause": ("Paused.", ""),
