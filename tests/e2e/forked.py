@@ -95,7 +95,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # its end has not been told yet
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to stop."""

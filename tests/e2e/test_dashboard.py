@@ -231,7 +231,9 @@ def test_workers_are_shown_and_told(client: Client, queue: str) -> None:
         assert send(client, f"{path}/terminate").status == 404
         assert send(client, f"{path}/quiet").header("location") == "/ui/workers?done=quiet"
         assert f"{path}/quiet" not in page(client, "/ui/workers?done=quiet")
-    assert send(client, f"{path}/quiet").status == 404
+    client.eventually(
+        lambda: send(client, f"{path}/quiet").status == 404, "the server knows that it has gone"
+    )
 
 
 def test_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -> None:

@@ -107,12 +107,11 @@ def test_only_jobs_that_wait_for_a_retry_are_meant(client: Client, queue: str) -
 
 def test_payloads_choose_too(client: Client, queue: str) -> None:
     ids = failed(client, queue, 3)
+    zizq = {"base_ms": 1, "exponent": 0, "jitter_ms": 0}
     target = f"/v1/jobs/replan?queue={queue}&filter=.n%20%3E%200"
-    done = client.post(
-        target, {"backoff": {"base_ms": 1, "exponent": 0, "jitter_ms": 0}, "spread": "1h"}
-    ).data
+    done = client.post(target, {"policy": zizq, "spread": "1h"}).data
     assert done["replanned"] == 2
-    assert ["backoff" in client.job(job_id) for job_id in ids] == [False, True, True]
+    assert [client.job(job_id)["policy"] == zizq for job_id in ids] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,6 @@ def test_payloads_choose_too(client: Client, queue: str) -> None:
         ({}, "policy"),
         ({"policy": None}, "policy"),
         ({"policy": {"curve": "nope"}}, "curve"),
-        ({"policy": "even", "backoff": {"base_ms": 1, "exponent": 1, "jitter_ms": 1}}, "policy"),
         ({"policy": "even", "spread": "soon"}, "spread"),
     ],
 )

@@ -233,11 +233,12 @@ def replan_jobs(
     """
     require_one_choice(job_ids, filters, everything=everything)
     law = read_policy(policy)
-    spread_ms = None if spread is None else parse_duration_with_unit(spread, "--spread")
+    if spread is not None:
+        parse_duration_with_unit(spread, "--spread")
     chosen = filters.also(id=job_ids)
 
     def replan(*, dry: bool) -> PlanView:
-        return session.client.replan(chosen, law, spread=spread_ms, dry_run=dry, everything=everything)
+        return session.client.replan(chosen, law, spread=spread, dry_run=dry, everything=everything)
 
     if session.as_json and not dry_run:
         confirm("Give jobs other times", yes=yes)

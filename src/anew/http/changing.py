@@ -75,14 +75,12 @@ class Replan(msgspec.Struct, frozen=True):
     """How jobs that wait for a retry get other times.
 
     Attributes:
-        policy: Any policy in Anew's own form, which they have from now on.
-        backoff: Zizq's three numbers, in its place.
+        policy: Any policy, in any form, which they have from now on.
         spread: Period over which those that would be due at once are spread: milliseconds, or text such as ``10m``.
         dry_run: Only say what the new times would be.
     """
 
-    policy: Raw | UnsetType = UNSET
-    backoff: Backoff | UnsetType | None = UNSET
+    policy: Raw
     spread: int | str | None = None
     dry_run: bool = False
 
@@ -171,9 +169,7 @@ class ChangeRoutes:
         """Give jobs that wait for a retry the times of another policy, or say what they would be."""
         written = written_in(request)
         wanted = decode(request.body, written, Replan)
-        policy = _policy(wanted, written)
-        if not isinstance(policy, bytes):
-            raise InvalidJob("policy is missing; expected the one that the new times follow", field="policy")
+        policy = _checked(wanted.policy, written)
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check_ids()
@@ -265,7 +261,7 @@ def _plan(plan: Replanning) -> dict[str, object]:
     }
 
 
-def _policy(body: PatchBody | Replan, written: Format) -> bytes | UnsetType | None:
+def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
     """Give the policy as it is stored: Zizq's three numbers and Anew's own form share one column."""
     backoff, policy = body.backoff, body.policy
     given = isinstance(policy, Raw) and bytes(policy) not in NULLS
@@ -273,12 +269,20 @@ def _policy(body: PatchBody | Replan, written: Format) -> bytes | UnsetType | No
         if given:
             raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")
         check_backoff(backoff)
-        text = msgspec.json.encode(backoff)
-    elif given and isinstance(policy, Raw):
-        text = at_once(json_of(policy, written, MAX_BODY, "policy"))
-    else:
-        return UNSET if backoff is UNSET and policy is UNSET else None
-    policy_from_json(text)  # raises in its own words
+        return msgspec.json.encode(backoff)
+    if given and isinstance(policy, Raw):
+        return _checked(policy, written)
+    return UNSET if backoff is UNSET and policy is UNSET else None
+
+
+def _checked(policy: Raw, written: Format) -> bytes:
+    """Give a policy of a body as it is stored.
+
+    Raises:
+        InvalidInput: It is none, in the policy's own words.
+    """
+    text = at_once(json_of(policy, written, MAX_BODY, "policy"))
+    policy_from_json(text)
     return text
 
 

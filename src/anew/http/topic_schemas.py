@@ -44,7 +44,12 @@ _NAMES: dict[type[msgspec.Struct], str] = {
 
 _TOPIC = text(pattern=r"^(?:[A-Za-z0-9_.-]{1,128}|\$events)$")
 _QUEUE = text(pattern=r"^[^$,*?\[\]{}\\\u0000][^,*?\[\]{}\\\u0000]{0,511}$")
-_INSTANT = text("RFC 3339, or epoch ms.", examples=["2027-01-01T00:00:00Z"])
+_INSTANT = text(
+    "RFC 3339, or epoch ms.",
+    examples=["2027-01-01T00:00:00Z"],
+    # Some that are valid do not match: those of the ends of long months, and of other zones.
+    pattern="^(?:[0-9]{1,13}|20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}Z)$",
+)
 _WRITTEN = text("RFC 3339.", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z$")
 _TTL: Schema = or_null({"type": "integer", "minimum": 60, "maximum": 315_360_000})
 _FLAG: Schema = {"type": "boolean"}

@@ -48,7 +48,8 @@ ALL = dict(commands())
 
 def test_the_commands() -> None:
     assert {" ".join(path) for path in ALL} == {
-        "serve", "enqueue", "work", "worker", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete",
+        "serve", "enqueue", "work", "worker", "jobs list", "jobs show", "jobs patch", "jobs replan", "jobs retry",
+        "jobs cancel", "jobs delete",
         "queues list", "queues pause", "queues resume",
         "dead list", "dead retry", "policy convert", "policy explain", "policy lint", "policy list", "policy preview",
         "policy sample", "policy show", "config show", "tls init", "tls ca", "tls server-cert", "tls client-cert", "cron remove",
