@@ -50,7 +50,7 @@ def sundry(store: Store) -> Store:
     )
     take(store, limit=1)
     with batch(store):
-        store.apply([change(2, State.RETRYING, ready_at=NOW + 1_000)])
+        store.apply([change(2, State.RETRYING, ready_at=NOW + 1_000, record={"error_type": "IOError"})])
         store.release([3], NOW, interrupted=False)
     take(store)
     with batch(store):
@@ -82,6 +82,9 @@ FILTERS: list[tuple[dict[str, Any], list[int]]] = [
     ({"ready_at": (0, 2**64 - 1)}, [1, 2, 3, 4, 5, 6, 7]),
     ({"attempts": (1, 4)}, [2, 6]),
     ({"attempts": (2, 2**32)}, [6]),
+    ({"error_types": frozenset({"IOError", "None", ""})}, [2]),
+    ({"error_types": frozenset({"ioerror"})}, []),
+    ({"error_types": frozenset()}, []),
     ({"visible_at": NOW + 9}, [1, 2, 3, 4, 5, 6, 7]),
     ({"visible_at": NOW + 10}, [1, 2, 3, 4, 6, 7]),
     ({"visible_at": NOW + 20}, [1, 2, 3, 4, 7]),
@@ -122,6 +125,19 @@ def test_a_filter_means_its_members_together(sundry: Store, members: dict[str, A
 )
 def test_a_page_starts_behind_its_cursor(sundry: Store, page: dict[str, Any], keys: list[int]) -> None:
     assert sundry.find(Filter(), Page(**page)) == keys
+
+
+def test_the_type_of_an_error_is_that_of_the_latest_record(store: Store) -> None:
+    put(store, new_job(), new_job())
+    for error_type in ("IOError", "ValueError"):
+        take(store)
+        with batch(store):
+            attempts = 1 if error_type == "IOError" else 2
+            record = {"error_type": error_type}
+            store.apply([change(1, State.RETRYING, ready_at=NOW, attempts=attempts, record=record)])
+            store.promote(NOW, 9)
+    assert store.find(Filter(error_types=frozenset({"ValueError"})), ALL) == [1]
+    assert store.find(Filter(error_types=frozenset({"IOError"})), ALL) == []
 
 
 def test_pages_and_filters_work_together(sundry: Store) -> None:

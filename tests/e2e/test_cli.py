@@ -334,6 +334,16 @@ def test_dead_list_says_when_there_are_more(server: ServerProcess, client: Clien
     assert anew(server.address, "dead", "list", "-q", queue, "--limit", "3").stderr == ""
 
 
+def test_dead_retry_tells_how_many_before_it_does_it(
+    server: ServerProcess, client: Client, queue: str
+) -> None:
+    job_id = kill_one(client, queue)
+    words = ["dead", "retry", "-q", queue, "--dry-run"]
+    assert anew(server.address, *words).stdout == "1 would be made ready\n"
+    assert anew_json(server.address, *words, "--error-type", "Nothing") == {"retried": 0, "meant": 0}
+    assert client.job(job_id)["status"] == "dead"
+
+
 def test_dead_retry_by_id_and_by_queue(server: ServerProcess, client: Client, queue: str) -> None:
     ids = [kill_one(client, queue) for _ in range(3)]
     assert anew(server.address, "dead", "retry", ids[0]).stdout == f"{ids[0]} is ready again\n"

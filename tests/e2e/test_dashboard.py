@@ -177,6 +177,23 @@ def test_all_that_match_an_expression_are_deleted(client: Client, queue: str) ->
     assert client.get(f"/jobs/{stays}").status == 200
 
 
+def test_a_kind_of_failure_leads_to_its_jobs_and_no_others(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    for error_type in ("Refused & gone", "Timeout"):
+        job = client.enqueue("q", type="pay/x", retry_limit=0)
+        client.run_one("q", lambda taken, name=error_type: client.fail(taken, error_type=name))
+        client.when_status(job["id"], "dead")
+    links = re.findall(r'href="(/ui/jobs[^"]*error_type[^"]*)"', page(client, "/ui/failures"))
+    assert len(links) == 4
+    for link in links:
+        assert page(client, html.unescape(link)).count('<td><a href="/ui/jobs/') == 1
+    gone = next(html.unescape(link) for link in links if "gone" in link)
+    query = gone.partition("?")[2].replace("dead,retrying", "dead")
+    assert send(client, f"/ui/jobs?{query}", action="retry").status == 303
+    statuses = [job["status"] for job in client.get("/jobs").data["jobs"]]
+    assert statuses == ["ready", "dead"]
+
+
 def test_all_jobs_are_never_meant(client: Client, queue: str) -> None:
     job = client.enqueue(queue)
     response = send(client, "/ui/jobs", action="delete")

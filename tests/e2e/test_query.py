@@ -303,3 +303,16 @@ def test_lists_see_jobs_in_every_state(fresh: Callable[..., Client]) -> None:
         for status, job_id in made.items():
             assert ids(client, f"/jobs?status={status}") == [job_id]
             assert client.count(status=status) == 1
+
+
+def test_jobs_are_found_by_the_class_of_their_latest_failure(client: Client, queue: str) -> None:
+    sent = client.enqueue_many(queue, 3)
+    with client.take(queue, prefetch=3) as stream:
+        stream.next_jobs(3)
+        for job_id, error_type in zip(sent, ("Refused", "Timeout", None), strict=True):
+            client.fail(job_id, kill=True, **({} if error_type is None else {"error_type": error_type}))
+    assert ids(client, f"/jobs?queue={queue}&error_type=Timeout") == [sent[1]]
+    assert ids(client, f"/jobs?queue={queue}&error_type=Timeout,Refused") == sent[:2]
+    assert client.get(f"/jobs/count?queue={queue}&error_type=timeout").data == {"count": 0}
+    assert client.post(f"/v1/jobs/retry?queue={queue}&error_type=Refused").data == {"retried": 1}
+    assert [client.job(job_id)["status"] for job_id in sent] == ["ready", "dead", "dead"]

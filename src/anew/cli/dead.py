@@ -84,6 +84,7 @@ def list_dead(session: ClientSession, filters: Filters, limit: int) -> None:
 @click.option("--cancelled", is_flag=True, help="Those that were cancelled or have expired, and no others.")
 @click.option("--spread", metavar="TIME", help="Spread them evenly over this time: 10m. [all at once]")
 @click.option("--reset-attempts", is_flag=True, help="Let them begin again, with all their retries.")
+@click.option("--dry-run", is_flag=True, help="Only tell how many they are.")
 @remote
 def retry_dead(
     session: ClientSession,
@@ -93,6 +94,7 @@ def retry_dead(
     cancelled: bool,
     spread: str | None,
     reset_attempts: bool,
+    dry_run: bool,
 ) -> int:
     """Make dead jobs ready again: those named, those that match, or all.
 
@@ -105,15 +107,22 @@ def retry_dead(
     Examples:
       anew dead retry 03h9zfi18gdfi0z62rygn7z6c
       anew dead retry --queue web --spread 10m
+      anew dead retry --error-type TimeoutError --dry-run
       anew dead retry --all --reset-attempts --json
     """
     require_one_choice(job_ids, filters, everything=everything)
-    if job_ids and spread is None and not (reset_attempts or cancelled):
+    if job_ids and spread is None and not (reset_attempts or cancelled or dry_run):
         return each(session, job_ids, session.client.retry, "is ready again")
     spread_ms = None if spread is None else parse_duration_with_unit(spread, "--spread")
     chosen = filters.also(id=job_ids)
     if cancelled or not job_ids:
         chosen = chosen.also(state="cancelled" if cancelled else "dead")
+    if dry_run:
+        meant = session.client.count(chosen)
+        show_json({"retried": 0, "meant": meant}) if session.as_json else click.echo(
+            f"{meant} would be made ready"
+        )
+        return 0
     retried = session.client.redrive(chosen, spread=spread, reset_attempts=reset_attempts)
     if session.as_json:
         show_json({"retried": retried})

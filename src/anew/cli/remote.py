@@ -153,7 +153,9 @@ def filter_options(*, status: bool = True, prefix: str = "") -> Callable[[F], F]
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def command(*args: Any, **options: Any) -> Any:
-            given: dict[str, Any] = {name: options.pop(f"filter_{name}") for name in offered}
+            given: dict[str, Any] = {
+                name.replace("-", "_"): options.pop(f"filter_{name.replace('-', '_')}") for name in offered
+            }
             several = {name: _split(value) for name, value in given.items() if isinstance(value, tuple)}
             filters = Filters(**_with_retrying(given | several, prefix))
             return function(*args, filters=filters, **options)
@@ -161,7 +163,8 @@ def filter_options(*, status: bool = True, prefix: str = "") -> Callable[[F], F]
         wrapped: Any = command
         for name, details in reversed(offered.items()):
             short = () if prefix else _SHORT.get(name, ())
-            wrapped = click.option(f"--{prefix}{name}", *short, f"filter_{name}", **details)(wrapped)
+            taken = f"filter_{name.replace('-', '_')}"
+            wrapped = click.option(f"--{prefix}{name}", *short, taken, **details)(wrapped)
         result: F = wrapped
         return result
 
@@ -178,6 +181,11 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
     "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
     "jid": {"multiple": True, "metavar": "JID", "help": "Only jobs with these ids of their producers."},
+    "error-type": {
+        "multiple": True,
+        "metavar": "CLASS",
+        "help": "Only jobs whose latest failure is of these classes: TimeoutError.",
+    },
     "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5 or 9.."},
     "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, ..2 or 3.."},
     "filter": {

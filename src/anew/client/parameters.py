@@ -114,6 +114,7 @@ class Filters:
 
     Attributes:
         id, jid, status, queue, type: Any of these values, one (``"mail"``) or several (``["mail", "web"]``); empty means all.
+        error_type: Any of these as the class of its latest failure, such as ``"TimeoutError"`` (Anew).
         state: The same by Anew's own names, which tell dead from cancelled jobs and scheduled from retrying ones (Anew).
         priority, attempts: A number or an inclusive range: ``7``, ``"10..20"``, ``"..5"``, ``"9.."``.
         filter: An expression of jq over payloads, such as ``".user_id == 42"``: any output but false and null selects a job.
@@ -134,11 +135,12 @@ class Filters:
     attempts: str | int | None = None
     state: Names = ()
     filter: str | None = None
+    error_type: Names = ()
 
     def __post_init__(self) -> None:
         if self.filter is not None and not (isinstance(self.filter, str) and self.filter.strip()):
             raise refused("filter", self.filter, "an expression of jq, such as .user_id == 42")
-        for field in ("id", "jid", "status", "queue", "type", "state"):
+        for field in ("id", "jid", "status", "queue", "type", "state", "error_type"):
             object.__setattr__(self, field, names(getattr(self, field), field))
         object.__setattr__(self, "ready_at", _range_text(self.ready_at))
         for field, value in self.given().items():

@@ -165,6 +165,7 @@ FILTER_PARAMETERS: dict[str, Schema] = {
     "type": list_of(text()),
     "id": list_of(text(pattern="^(?:[0-9a-z]{25})?$")),
     "jid": list_of(text()),
+    "error_type": list_of(text()),
     "priority": span(U16_TEXT, "Priorities"),
     "ready_at": span(U64_TEXT, "Instants, epoch ms"),
     "attempts": span(U32_TEXT, "Failures reported so far"),

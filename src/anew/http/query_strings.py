@@ -22,7 +22,7 @@ U32_MAX = (1 << 32) - 1
 RANGES = {"priority": U16_MAX, "ready_at": U64_MAX, "attempts": U32_MAX}
 """Range filters in the order of links, with the greatest value of each."""
 
-FILTERS = frozenset({"status", "state", "queue", "type", "id", "jid", "filter", *RANGES})
+FILTERS = frozenset({"status", "state", "queue", "type", "id", "jid", "error_type", "filter", *RANGES})
 PAGING = frozenset({"from", "order", "limit"})
 
 STATES: dict[str, frozenset[State]] = {
@@ -77,7 +77,7 @@ class Selection:
     Attributes:
         status: Names as the API knows them, in the order of a job's life.
         state: Anew's own names, which tell dead from cancelled and scheduled from retrying, in that order too.
-        queue, type, id, jid: Sorted by their bytes.
+        queue, type, id, jid, error_type: Sorted by their bytes.
         ranges: Inclusive ends by the parameter's name.
         expression: Over payloads, in jq's language; None: none was given. Whoever searches by it compiles it, after all else.
     """
@@ -88,6 +88,7 @@ class Selection:
     type: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
     jid: tuple[str, ...] = ()
+    error_type: tuple[str, ...] = ()
     ranges: Mapping[str, Range]
     expression: str | None = None
 
@@ -116,6 +117,7 @@ class Selection:
             types=frozenset(self.type) or None,
             keys=keys if self.id else None,
             jids=frozenset(self.jid) or None,
+            error_types=frozenset(self.error_type) or None,
             priority=self.ranges.get("priority"),
             ready_at=self.ranges.get("ready_at"),
             attempts=self.ranges.get("attempts"),
@@ -124,12 +126,13 @@ class Selection:
 
     def is_everything(self) -> bool:
         """Return whether no condition at all was given."""
-        named = self.queue or self.type or self.id or self.jid
+        named = self.queue or self.type or self.id or self.jid or self.error_type
         return not (self.status or self.state or named or self.ranges) and self.expression is None
 
     def parameters(self) -> list[tuple[str, str]]:
         """Give the filters as they stand in links, percent-encoded."""
-        sets = [(name, getattr(self, name)) for name in ("status", "state", "queue", "type", "id", "jid")]
+        names = ("status", "state", "queue", "type", "id", "jid", "error_type")
+        sets = [(name, getattr(self, name)) for name in names]
         shown = [(name, ",".join(map(encoded, values))) for name, values in sets if values]
         shown += [
             (name, _range_text(self.ranges[name], RANGES[name])) for name in RANGES if name in self.ranges
@@ -197,6 +200,7 @@ def selection(given: Mapping[str, str]) -> Selection:
         type=_sorted_set(given.get("type")),
         id=_sorted_set(given.get("id")),
         jid=_sorted_set(given.get("jid")),
+        error_type=_sorted_set(given.get("error_type")),
         ranges=ranges,
         expression=given.get("filter"),
     )

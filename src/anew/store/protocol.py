@@ -184,6 +184,7 @@ class Filter:
 
     Attributes:
         jids: Jobs under these ids of their producers.
+        error_types: Jobs whose latest record has one of these.
         visible_at: Hide ended jobs whose retention is over at this instant; None hides nothing.
     """
 
@@ -192,6 +193,7 @@ class Filter:
     types: frozenset[str] | None = None
     keys: frozenset[int] | None = None
     jids: frozenset[str] | None = None
+    error_types: frozenset[str] | None = None
     priority: Range | None = None
     ready_at: Range | None = None
     attempts: Range | None = None
@@ -199,7 +201,15 @@ class Filter:
 
     def only_counts(self) -> bool:
         """Report whether the counters by queue and state can answer a count."""
-        parts = (self.types, self.keys, self.jids, self.priority, self.ready_at, self.attempts)
+        parts = (
+            self.types,
+            self.keys,
+            self.jids,
+            self.error_types,
+            self.priority,
+            self.ready_at,
+            self.attempts,
+        )
         return all(part is None for part in parts)
 
 

@@ -15,6 +15,10 @@ MOST_MARKS = 1_000
 """Values up to which each has a mark of its own: SQLite takes 32,766 marks in a statement, PostgreSQL 65,535, and a client may name
 more jobs."""
 
+_LAST_ERROR_TYPE = """job.records > 0 AND (SELECT a.error_type FROM attempt AS a WHERE a.job_id = job.id
+    AND a.attempt <= job.attempts + 1 ORDER BY a.attempt DESC, a.id DESC LIMIT 1)"""
+"""What comes before a list of error types: those of the records that `last_errors` gives."""
+
 
 def where_clause(where: Filter) -> tuple[str, Bound]:
     """Write a filter as SQL.
@@ -29,6 +33,7 @@ def where_clause(where: Filter) -> tuple[str, Bound]:
     _any_of(parts, bound, "type", None if where.types is None else sorted(where.types))
     _any_of(parts, bound, "id", None if where.keys is None else sorted(where.keys))
     _any_of(parts, bound, "jid", None if where.jids is None else sorted(where.jids))
+    _any_of(parts, bound, _LAST_ERROR_TYPE, None if where.error_types is None else sorted(where.error_types))
     _within(parts, bound, "priority", where.priority)
     _within(parts, bound, "ready_at", where.ready_at)
     _within(parts, bound, "attempts", where.attempts)

@@ -38,7 +38,7 @@ from anew.web.dashboard.shared import SharedPage
 UI: Final = "/ui"
 
 _DONE: Final = frozenset({"done", "n"})
-_LISTED: Final = frozenset({"queue", "type", "state", "jid", "filter"})
+_LISTED: Final = frozenset({"queue", "type", "state", "jid", "error_type", "filter"})
 """The filters that the list of jobs has fields for."""
 
 MOST_JOBS: Final = 200
@@ -305,10 +305,10 @@ def _queue_rows(look: PageReads, rows: Sequence[QueueRow], now: int) -> list[dic
 
 
 def _failure(group: FailureGroup, now: int) -> dict[str, Any]:
-    return group._asdict() | {
-        "when": shown.moment(group.failed_at, now),
-        "link": f"{UI}/jobs?state=dead,retrying&type={encoded(group.type)}",
-    }
+    among = f"type={encoded(group.type)}"
+    if group.error_type:
+        among += f"&error_type={encoded(group.error_type)}"
+    return group._asdict() | {"when": shown.moment(group.failed_at, now), "among": among}
 
 
 def _cron(row: CronRow, now: int) -> dict[str, Any]:
