@@ -43,7 +43,7 @@ from anew.jobs.fold import Expressions
 from anew.jobs.hooks import Event, Hook, move_between
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption, limit_of
-from anew.jobs.patch import released
+from anew.jobs.patch import Patch, patched, released
 from anew.jobs.transitions import Move
 from anew.jobs.unique import End
 from anew.jobs.zizq_ties import beside_said
@@ -312,7 +312,11 @@ class Batch:
             self.hooks.came(own, [jobs[at] for at in created])
             self.due_changed = True
             self.stats.enqueued += len(created)
-        self.hooks.write_folded()
+        due = self.hooks.write_folded()
+        if due:
+            self.rewrite(
+                (job, patched(job, Patch(ready_at=due[job.key]), self.now)) for job in self.store.load(due)
+            )
         if not out:
             return Enqueued(keys, self.now)
         answered = list(keys)

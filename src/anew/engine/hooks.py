@@ -10,7 +10,7 @@ The verbs for batches are in `anew.engine.groups`, those for progress in `anew.e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -227,8 +227,8 @@ class Hooks:
                 out[at] = Entry.NO_BATCH, -1
                 continue
             key, job = keys[at], jobs[at]
-            state = initial_state(job.ready_at, self._now)
             if tie.unique is not None:
+                state = initial_state(job.ready_at, self._now)
                 held = locks.get(tie.unique.digest)
                 if held is not None and conflicts(held[0], Scope(tie.unique.scope), held[1], self._now):
                     out[at] = Entry.DUPLICATE, held[0].job_key
@@ -236,7 +236,7 @@ class Hooks:
                 taken[tie.unique.digest] = lock = _lock(tie.unique, key)
                 locks[tie.unique.digest] = (lock, state)
             if tie.fold is not None:
-                into = folds.enter(key, job, tie.fold)
+                into = folds.enter(key, job, tie, tie.fold)
                 if into is not None:
                     out[at] = Entry.FOLDED, into
                     continue
@@ -245,7 +245,7 @@ class Hooks:
             if tie.batch is not None and tie.callback is None:
                 members[tie.batch] = members.get(tie.batch, 0) + 1
             if tie.tracked and isinstance(job, PushedJob):
-                record = followed(None, state, self._now)
+                record = followed(None, initial_state(job.ready_at, self._now), self._now)
                 records.append((job.jid or self._ids.write(key), TrackedProgress(record, key)))
         for batch, n in members.items():
             self.move(joined(self.batch(batch), n))
@@ -254,11 +254,14 @@ class Hooks:
         self._rows.write_progress(list(dict(records).items()))
         return out
 
-    def write_folded(self) -> None:
-        """Write what the last list that was sorted has made of open jobs' payloads, once its own jobs are stored."""
-        if self._folds is not None:
-            self._folds.write()
-            self._folds = None
+    def write_folded(self) -> Mapping[int, int]:
+        """Write what the last list that was sorted has made of open jobs, once its own jobs are stored.
+
+        Returns:
+            The keys of those that are to run at other times, with these, epoch ms.
+        """
+        folds, self._folds = self._folds, None
+        return {} if folds is None else folds.write()
 
     def came(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> None:
         """Tie those of some jobs, which are stored now, to their limits' keys that have one."""

@@ -104,6 +104,20 @@ class LimitKey(Struct, frozen=True, gc=False, omit_defaults=True):
     rate: tuple[int, int, int] | None = None
 
 
+class FoldRule(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How a call is folded into the job of its key that waits; see `anew.jobs.fold`.
+
+    Attributes:
+        quiet_ms: The job runs when no call has come for so long; None: at the earliest time that a call has asked for.
+        most_ms: It is put off for so long at most, from the first call on; not less than `quiet_ms`, which needs it.
+        merge: Expression in jq's language over `$existing` and `$new`, the payload that two become; None: the latest call's holds.
+    """
+
+    quiet_ms: Annotated[int, Meta(ge=1)] | None = None
+    most_ms: Annotated[int, Meta(ge=1)] | None = None
+    merge: str | None = None
+
+
 class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
     """What ties a new job to something beside it; see `anew.jobs.hooks`.
 
@@ -116,6 +130,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
         once: It is not stored while a job is there that was stored with this mark under the same `jid`.
         limit: The key with whose jobs it is bounded.
         fold: Digest of the key whose jobs are folded together, see `anew.jobs.fold`; never beside `unique`.
+        rule: How this one is folded; None: as the job that waits says.
     """
 
     unique: UniqueKey | None = None
@@ -126,6 +141,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
     once: bool = False
     limit: LimitKey | None = None
     fold: bytes | None = None
+    rule: FoldRule | None = None
 
 
 class PushedJob(NewJob, gc=False):

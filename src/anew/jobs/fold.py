@@ -3,6 +3,9 @@
 A key has one open job at most; keys are global, over all queues. Who is open is remembered as the lock of a unique key of scope
 OPEN is, so `anew.jobs.unique` says what closes an open job; nothing opens it again. What the expressions mean is their language's
 business: here stands only when they are asked, and what follows.
+
+A new job may bring a `FoldRule`: then it is a call, of a program that debounces or merges its calls, and its own rule holds. Else
+the open job's expressions do.
 """
 
 from __future__ import annotations
@@ -12,16 +15,25 @@ from hashlib import blake2b
 from typing import Protocol
 
 from anew.errors import InvalidExpression, MalformedRequest
+from anew.jobs.codec import LAST_INSTANT, FoldRule
 from anew.jobs.payload_limits import judging
 from anew.jobs.state import State
-from anew.jobs.unique import DIGEST_BYTES
+from anew.jobs.unique import DIGEST_BYTES, parts_digest
+
+ALWAYS = "true"
+"""The condition of a call, which has none."""
+
+MOST_CALLS = 1_000
+MOST_MERGED_CALLS = 100
+"""Calls of one list that may be folded, and those of them that have an expression: everybody else waits for their transaction."""
 
 
 class Entry(StrEnum):
     """How a new job with a fold key comes in.
 
     APART: it is stored and never folded into. OPEN: it is stored and becomes the key's open job. ASK: the open job's own condition
-    decides, with both payloads: true, the new job is folded into it; else OPEN, and the old one is sealed.
+    decides, with both payloads: true, the new job is folded into it; else OPEN, and the old one is sealed. A call has no condition:
+    it is folded unless its expression cannot be evaluated on payloads that long, or takes too long.
     """
 
     APART = "apart"
@@ -47,6 +59,14 @@ class Expressions(Protocol):
 
         Raises:
             InvalidInput: `fold` fails on these two, or gives none or several values.
+            Overloaded: Nothing can be evaluated now.
+        """
+
+    def check_fold(self, when: str, fold: str, payload: bytes, what: str = "batch") -> bytes:
+        """Try both with one payload for both variables, before a transaction waits for them; give what `fold` gives.
+
+        Raises:
+            InvalidInput: One of them does not do; names it as an expression of `what`.
             Overloaded: Nothing can be evaluated now.
         """
 
@@ -76,14 +96,54 @@ def fold_digest(key: str) -> bytes:
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES, person=b"fold").digest()
 
 
-def entry_of(ready_at: int | None, holder: State | None, now: int) -> Entry:
+def call_digest(task: str, queue: str, text: bytes) -> bytes:
+    """Give the digest that calls with a `FoldRule` are folded by. It meets no other digest.
+
+    Args:
+        task: Whose calls they are.
+        queue: Theirs; "" where `text` is a key that says all.
+        text: The key, or the arguments in one written form.
+    """
+    return parts_digest(task, queue, text, use=b"call")
+
+
+def entry_of(ready_at: int | None, holder: State | None, now: int, *, is_call: bool = False) -> Entry:
     """Decide how a new job with a fold key comes in.
 
     Args:
-        ready_at: When the new job may run, epoch ms; None means now. A scheduled job never takes part, its time come or not.
+        ready_at: When the new job may run, epoch ms; None means now. A scheduled job never takes part, its time come or not,
+            unless it is a call.
         holder: State of the key's open job; None if there is none, or its record is gone.
         now: Epoch ms.
+        is_call: It has a `FoldRule`.
     """
+    if is_call:
+        return Entry.ASK if holder in (State.READY, State.SCHEDULED) else Entry.OPEN
     if ready_at is not None and ready_at > now:
         return Entry.APART
     return Entry.ASK if holder is State.READY else Entry.OPEN
+
+
+def due_of(
+    rule: FoldRule, asked_at: int | None, now: int, *, first_at: int, due_at: int | None = None
+) -> int | None:
+    """Decide when the job of some calls may run, after one more; epoch ms, None means now.
+
+    Args:
+        rule: The latest call's.
+        asked_at: When that call is to run by itself; None means now.
+        now: Epoch ms.
+        first_at: When the first call came.
+        due_at: When the job may run without this call; None: this is the first.
+    """
+    if rule.quiet_ms is not None:
+        latest = LAST_INSTANT if rule.most_ms is None else first_at + rule.most_ms
+        return min(now + rule.quiet_ms, latest, LAST_INSTANT)
+    if due_at is None:
+        return asked_at
+    return min(due_at, now if asked_at is None else asked_at)
+
+
+def expires_of(job: int | None, call: int | None) -> int | None:
+    """Decide when the job of some calls expires, after one more: when the last of them would; None: never."""
+    return None if job is None or call is None else max(job, call)

@@ -56,6 +56,7 @@ class Hooked(NamedTuple):
         batch: Key of the batch that it is a member or a callback of.
         digest, scope: Of its unique key, whether it holds the key now or not.
         jid: Its producer's id.
+        folded: How many new jobs were folded into it.
     """
 
     key: int
@@ -66,6 +67,7 @@ class Hooked(NamedTuple):
     digest: bytes | None
     scope: str | None
     jid: str | None
+    folded: int = 0
 
 
 def bits_of(ties: JobHooks) -> int:

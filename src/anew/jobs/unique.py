@@ -84,15 +84,16 @@ def text_digest(key: str) -> bytes:
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES, person=b"key").digest()
 
 
-def parts_digest(job_type: str, queue: str, args: bytes) -> bytes:
+def parts_digest(job_type: str, queue: str, args: bytes, *, use: bytes = b"parts") -> bytes:
     """Give the digest of a job's own parts. It never meets the digest of a text.
 
     Args:
         job_type: Its handler's name.
         queue: Its queue.
         args: Its arguments in one written form: equal arguments must come as equal bytes.
+        use: What the digest is for; those of different uses never meet.
     """
-    digest = blake2b(digest_size=DIGEST_BYTES, person=b"parts")
+    digest = blake2b(digest_size=DIGEST_BYTES, person=use)
     for part in (job_type.encode("utf-8", "surrogatepass"), queue.encode("utf-8", "surrogatepass"), args):
         # With its length before it, no part can run into the next.
         digest.update(len(part).to_bytes(8, "big"))

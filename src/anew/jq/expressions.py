@@ -132,7 +132,7 @@ class Expressions:
                 self._slow.note((when, fold), self._clock())
                 return None
 
-    def check_fold(self, when: str, fold: str, payload: bytes) -> bytes:
+    def check_fold(self, when: str, fold: str, payload: bytes, what: str = "batch") -> bytes:
         """Compile a condition and a fold, then try both with one payload for both variables.
 
         The condition may give nothing; the fold must give one value. The process that folds is started, so that no transaction
@@ -146,16 +146,16 @@ class Expressions:
             Overloaded: As `check`.
         """
         texts = {
-            name: _written(text, name, "batch expression: ")
+            name: _written(text, name, f"{what} expression: ")
             for name, text in (("when", when), ("fold", fold))
         }
         with _taken(self._checks) as process:
             for name, text in texts.items():
-                with _naming(f"batch expression: {name}", name):
+                with _naming(f"{what} expression: {name}", name):
                     process.ask((COMPILE, name.encode(), text))
-            with _naming("batch dry-run: when", "when"):
+            with _naming(f"{what} dry-run: when", "when"):
                 process.ask((WHEN, texts["when"], payload, payload))
-            with _naming("batch dry-run: fold", "fold"):
+            with _naming(f"{what} dry-run: fold", "fold"):
                 folded = process.ask((FOLD, texts["fold"], payload, payload))
         with _taken(self._folds) as process:
             process.start()

@@ -805,8 +805,8 @@ class Store(Protocol):
     def apply(self, changes: Sequence[Change]) -> list[int]:
         """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written."""
 
-    def rewrite_payload(self, key: int, payload: bytes) -> None:
-        """Give a job that is there another payload."""
+    def fold_into(self, key: int, payload: bytes, jobs: int, expires_at: int | None) -> None:
+        """Write what so many new jobs, which are not stored, have made of one that is there: its payload, and its expiry."""
 
     def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
         """Write changed values; a row that is no longer in the queue and state that it was read in is left alone.

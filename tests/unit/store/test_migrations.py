@@ -27,6 +27,7 @@ RELEASED = {
     7: "d5706efe27e76cf11971b1a2bfec1e28064ec0486c9e6b8481fc5e786da751ae",
     8: "a7cc9575385a117c2d9693c74017c26dce9183af4ac7898fef632b0a42a7a93b",
     9: "c9f2aa7349c7226b9bb59be5f03fc26fc07f255f0d0de1425e9743f947170bb3",
+    10: "3a735067fcea7835351216e1b420231370434ae04f1752d518ae72ecf0d47e95",
 }
 """SHA-256 of each step's text; a step is final once a release has it, because stores exist that took it."""
 

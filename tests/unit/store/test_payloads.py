@@ -78,7 +78,7 @@ def test_a_payload_that_is_folded_into_while_it_is_read_is_read_as_it_was(
     def meanwhile(run: Any, key: int) -> bytes | None:
         while folds:
             with batch(store):
-                store.rewrite_payload(2, folds.pop())
+                store.fold_into(2, folds.pop(), 1, None)
         return payloads.read_payload(run, key)
 
     monkeypatch.setattr(reader, "read_payload", meanwhile)

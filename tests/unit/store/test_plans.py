@@ -294,7 +294,7 @@ BY_KEY = [
     "keep_results", "payloads", "names_of",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "redecide",
-    "rewrite_payload", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
+    "fold_into", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
     "drop_leftover",
     "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
     "drop_slots", "all_crons", "group_crons",

@@ -141,9 +141,9 @@ class SqlHooks:
 
 
 def _hooked(row: _Row) -> Hooked:
-    key, code, hooks, expires_at, batch, digest, scope, jid = row
+    key, code, hooks, expires_at, batch, digest, scope, jid, folded = row
     scope = None if scope is None else _scope(scope)
-    return Hooked(key, STATE.get(code, State.DEAD), hooks, expires_at, batch, digest, scope, jid)
+    return Hooked(key, STATE.get(code, State.DEAD), hooks, expires_at, batch, digest, scope, jid, folded)
 
 
 # One row that somebody has damaged must not stop all workers of a file at the same take again and again.

@@ -45,12 +45,12 @@ VALUES @rows(26);
 
 -- name: hooked
 -- Those of some jobs that are tied to something.
-SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job WHERE id IN (@marks) AND hooks > 0
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid, folded FROM job WHERE id IN (@marks) AND hooks > 0
 ORDER BY id;
 
 -- name: purgeable_hooked
 -- Those of the jobs that `reap` is about to remove.
-SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid, folded FROM job
 WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0
 ORDER BY id;
 
@@ -537,9 +537,9 @@ DELETE FROM payload;
 -- Payloads of all jobs that have come, when every job is removed.
 DELETE FROM payload WHERE job_id NOT IN (SELECT job_id FROM staged);
 
--- name: rewrite_payload
--- Another payload of a job that is there.
-UPDATE job SET payload_bytes = ?, payload = ?, payload_crc = ? WHERE id = ?;
+-- name: fold_into
+-- What new jobs have made of one that is there.
+UPDATE job SET payload_bytes = ?, payload = ?, payload_crc = ?, folded = folded + ?, expires_at = ? WHERE id = ?;
 
 -- name: delete_payloads
 -- Payloads of deleted jobs.

@@ -354,14 +354,14 @@ class SqlStore:
 
     # -- changes from outside
 
-    def rewrite_payload(self, key: int, payload: bytes) -> None:
-        """Give a job that is there another payload."""
+    def fold_into(self, key: int, payload: bytes, jobs: int, expires_at: int | None) -> None:
+        """Write what so many new jobs, which are not stored, have made of one that is there."""
         self._payloads.delete([key])
         apart = len(payload) > INLINE_BYTES
         if apart:
             self._payloads.insert(key, msgspec.Raw(payload))
         stored = (len(payload), None) if apart else (None, payload)
-        self._run("rewrite_payload", (*stored, checksum(payload), key))
+        self._run("fold_into", (*stored, checksum(payload), jobs, expires_at, key))
 
     def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
         """Write changed values; a row that is no longer in the queue and state that it was read in is left alone."""
