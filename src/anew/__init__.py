@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from anew.tasks.app import Anew
     from anew.tasks.around import Enqueuing, Running
     from anew.tasks.context import ctx
+    from anew.tasks.debouncing import Debounce, Merge
     from anew.tasks.downstream import Downstream
     from anew.tasks.events import Event
     from anew.tasks.handle import JobFailed, JobHandle
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Anew",
     "Cancel",
+    "Debounce",
     "Discard",
     "Downstream",
     "Enqueuing",
@@ -29,6 +31,7 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "Limit",
+    "Merge",
     "Message",
     "Policy",
     "Published",
@@ -47,6 +50,7 @@ __all__ = [
 _HOMES = {
     "Anew": "anew.tasks.app",
     "Cancel": "anew.tasks.signals",
+    "Debounce": "anew.tasks.debouncing",
     "Discard": "anew.tasks.signals",
     "Downstream": "anew.tasks.downstream",
     "Enqueuing": "anew.tasks.around",
@@ -54,6 +58,7 @@ _HOMES = {
     "JobFailed": "anew.tasks.handle",
     "JobHandle": "anew.tasks.handle",
     "Limit": "anew.tasks.task",
+    "Merge": "anew.tasks.debouncing",
     "Message": "anew.tasks.topics",
     "Policy": "anew.backoff",
     "Published": "anew.tasks.topics",

@@ -135,6 +135,8 @@ def _ties(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tupl
         yield "expires", moment(ties.expires_at, now, zone)
     if ties.limit is not None:
         yield "limit", ties.limit + ("; waits for it" if ties.blocked else "")
+    if ties.folded:
+        yield "folded", f"{ties.folded} more {'calls' if ties.folded > 1 else 'call'} into this job"
 
 
 def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tuple[str, str]]:

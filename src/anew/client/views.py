@@ -138,6 +138,7 @@ class Ties:
         expires_at: It is not started later than this, epoch ms.
         limit: The key with whose jobs it is bounded.
         blocked: It is ready, and its key lets no more jobs start.
+        folded: How many new jobs were folded into it.
     """
 
     unique: UniqueTie | None = None
@@ -145,6 +146,7 @@ class Ties:
     expires_at: int | None = None
     limit: str | None = None
     blocked: bool = False
+    folded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from anew.http.bodies import decode
 from anew.http.formats import Format, written_in
 from anew.http.long_lists import check_count, read_long
 from anew.http.newjobs import placed
-from anew.http.replies import run_verb
+from anew.http.replies import answering, run_verb
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied_job
 from anew.jobs.cron_entry import NO_CATCH_UP_MS
@@ -70,6 +70,7 @@ class CronRoutes:
         self._submit = context.commit.submit
         self._chunks = context.chunks
         self._ids = context.engine.ids
+        self._fold_checks = context.fold_checks
         self._max_bytes = context.settings.max_job_bytes
 
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -92,7 +93,12 @@ class CronRoutes:
 
         def put(entries: list[NewCron]) -> None:
             verb = replace_group(params[0], entries, takes_over=body.takes_over)
-            run_verb(self._submit, verb, request, form, shown)
+
+            def put_tried(tried: None) -> None:
+                run_verb(self._submit, verb, request, form, shown)
+
+            jobs = [entry.job for entry in entries]
+            self._fold_checks.run(jobs, answering(request, form, put_tried), listed="entries")
 
         read_long(self._reading(body.entries, written), request, form, self._chunks, put)
 

@@ -8,20 +8,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from anew.errors import AnewError, InternalError, InvalidExpression, Overloaded, TooLarge
 from anew.http.newjobs import placed
 from anew.jobs import NewJob
-from anew.jobs.codec import is_folded
-from anew.jobs.fold import check_folded
-from anew.jobs.zizq_ties import Folding, said_of
+from anew.jobs.codec import is_folded, merge_of
+from anew.jobs.fold import ALWAYS, check_folded
+from anew.jobs.zizq_ties import said_of
 from anew.jq import Expressions
 
 log = logging.getLogger("anew.http")
 
 MOST_JOBS = 100
-"""Jobs of one request that may be folded: each takes a transaction some 0.1 to 0.5 ms."""
+"""Jobs of one request that may be folded by an expression: each takes a transaction some 0.1 to 0.5 ms."""
 
 CHECK_S = 1.0
 CHECK_JOB_S = 0.01
@@ -33,6 +33,21 @@ WAIT_S = 2.0
 MOST_WAITING = 256
 MOST_BYTES = 256 << 20
 """Requests that wait for their check at a time, and the bytes of payloads that they hold; one alone may have more."""
+
+
+class _Check(NamedTuple):
+    """What is to be tried of one new job.
+
+    Attributes:
+        at: Its place.
+        what: Where its producer has written the expressions.
+    """
+
+    at: int
+    what: str
+    when: str
+    fold: str
+    payload: bytes
 
 
 class FoldChecks:
@@ -62,13 +77,13 @@ class FoldChecks:
             Overloaded: Too many requests wait for this, or too many bytes.
             TooLarge: There are more such jobs than one request may have.
         """
-        found = list(_foldings(jobs))
+        found = list(_checks(jobs))
         if not found:
             then(None)
             return
         if listed == "jobs" and len(found) > MOST_JOBS:
             raise TooLarge(
-                f"jobs: expected at most {MOST_JOBS} with batch in one request, got {len(found)}",
+                f"jobs: expected at most {MOST_JOBS} with {found[0].what} in one request, got {len(found)}",
                 field="jobs",
             )
         size = sum(len(job.payload) for job in jobs)
@@ -84,14 +99,12 @@ class FoldChecks:
         self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _check(
-        self, found: Sequence[tuple[int, Folding, bytes]], listed: str, until: float
-    ) -> AnewError | None:
+    def _check(self, found: Sequence[_Check], listed: str, until: float) -> AnewError | None:
         begun = time.monotonic()
         if begun > until:
             return Overloaded("jobs with batch are waiting too long to be checked; try again in a second")
         end = begun + CHECK_S + CHECK_JOB_S * len(found)
-        for at, folding, payload in found:
+        for at, what, when, fold, payload in found:
             if self._closed:
                 return Overloaded("the server is shutting down")
             if time.monotonic() >= end:
@@ -100,9 +113,8 @@ class FoldChecks:
                     f"{many}; expected at most {end - begun:.0f} s, send fewer", field=listed or "batch"
                 )
             try:
-                check_folded(
-                    self._expressions.check_fold(folding.when, folding.fold, payload), "batch dry-run: fold"
-                )
+                folded = self._expressions.check_fold(when, fold, payload, what)
+                check_folded(folded, f"{what} dry-run: fold")
             except InvalidExpression as error:
                 return placed(error, f"{listed}[{at}]") if listed else error
             except AnewError as error:
@@ -127,8 +139,12 @@ class FoldChecks:
             self._loop.call_soon_threadsafe(in_loop)
 
 
-def _foldings(jobs: Iterable[NewJob]) -> Iterable[tuple[int, Folding, bytes]]:
+def _checks(jobs: Iterable[NewJob]) -> Iterable[_Check]:
     for at, job in enumerate(jobs):
-        folding = said_of(job.meta).batch if is_folded(job) else None
-        if folding is not None:
-            yield at, folding, bytes(job.payload)
+        if not is_folded(job):
+            continue
+        merge, folding = merge_of(job), said_of(job.meta).batch
+        if merge is not None:
+            yield _Check(at, "merge", ALWAYS, merge, bytes(job.payload))
+        elif folding is not None:
+            yield _Check(at, "batch", folding.when, folding.fold, bytes(job.payload))

@@ -35,7 +35,7 @@ from anew.http.render import (
 from anew.http.reports import REPORTS, ProgressReport
 from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
-from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
+from anew.http.tied import NewFold, NewKeyLimit, NewTiedJob, NewTies, NewUnique
 from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
@@ -79,6 +79,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     NewTies: "NewTies",
     NewUnique: "NewUnique",
     NewKeyLimit: "NewKeyLimit",
+    NewFold: "NewFold",
     NewBatch: "NewBatch",
     NewLimit: "NewLimit",
     NewRate: "NewRate",

@@ -21,7 +21,7 @@ from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
 from anew.jobs.carried import carried_of, result_of
 from anew.jobs.change import shown_decision
-from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff, PushedJob
+from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, U64, At, Backoff, PushedJob
 from anew.jobs.decide import is_zizq_backoff
 from anew.jobs.expiry import has_expired
 from anew.jobs.key_limits import KeyStanding
@@ -71,6 +71,7 @@ class ShownTies(Struct, kw_only=True):
         expires_at: It is not started later than this, epoch ms.
         limit: The key with whose jobs it is bounded.
         blocked: True while it is ready and may not start, as its key lets no more jobs start.
+        folded: How many new jobs were folded into it.
     """
 
     unique: ShownUnique | UnsetType = UNSET
@@ -78,6 +79,7 @@ class ShownTies(Struct, kw_only=True):
     expires_at: At | UnsetType = UNSET
     limit: str | UnsetType = UNSET
     blocked: bool | UnsetType = UNSET
+    folded: U64 | UnsetType = UNSET
 
 
 class ShownJob(Struct, kw_only=True):
@@ -290,7 +292,9 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     """Give what a job is tied to; UNSET where nothing of it is shown."""
     job, lock, limited = ties
     shown = ShownTies(
-        batch=UNSET if job.batch is None else ids.write_batch(job.batch), expires_at=or_unset(job.expires_at)
+        batch=UNSET if job.batch is None else ids.write_batch(job.batch),
+        expires_at=or_unset(job.expires_at),
+        folded=job.folded or UNSET,
     )
     if job.scope is not None and job.scope != Scope.OPEN:  # `batch` says what it is folded by
         if lock is not None and lock.ends_at is not None and lock.ends_at <= now:

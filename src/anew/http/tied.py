@@ -15,9 +15,13 @@ from anew.http.newjobs import placed, reading_one
 from anew.http.service import NewRate, rate_of
 from anew.jobs import IdText, NewJob
 from anew.jobs.carried import MOST_BYTES, size_of, write_carried
-from anew.jobs.codec import LAST_INSTANT, At, JobHooks, LimitKey, PushedJob, UniqueKey
+from anew.jobs.codec import LAST_INSTANT, At, FoldRule, JobHooks, LimitKey, PushedJob, UniqueKey
 from anew.jobs.unique import TIMED
+from anew.jq import MOST_TEXT
 from anew.net.chunks import Work
+from anew.units import MAX_DURATION_MS
+
+MOST_WAIT_MS = 10 * MAX_DURATION_MS
 
 BATCH = "b-"
 """What a batch's public id begins with."""
@@ -52,6 +56,23 @@ class NewKeyLimit(Struct, frozen=True):
     rate: NewRate | None = None
 
 
+class NewFold(Struct, frozen=True):
+    """How a new job is folded into the one of its key that waits and has not begun; if none does, it is stored.
+
+    Attributes:
+        digest: 32 hexadecimal digits that stand for the key; equal keys have equal digests, over all queues and types.
+        debounce_ms: The job runs when no new one of the key has come for so long; null: at the earliest of their `ready_at`.
+        max_wait_ms: It is put off for so long at most, from the first one on; needed with `debounce_ms`, not less than that.
+        merge: An expression in jq's language over `$existing` and `$new`, the payload that the two become; null: the new one's
+            takes the place.
+    """
+
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    debounce_ms: Annotated[int, Meta(ge=1, le=MAX_DURATION_MS)] | None = None
+    max_wait_ms: Annotated[int, Meta(ge=1, le=MOST_WAIT_MS)] | None = None
+    merge: Annotated[str, Meta(max_length=MOST_TEXT)] | None = None
+
+
 class NewTies(Struct, frozen=True):
     """What a new job is tied to.
 
@@ -60,12 +81,14 @@ class NewTies(Struct, frozen=True):
         expires_at: It is not started later than this, epoch ms.
         batch: Id of the batch that it joins.
         limit: The key with whose jobs it is bounded; the bounds of the job that came last hold for all of them.
+        fold: How it becomes one job with others of its key; not beside `unique` or `batch`, and without `ready_at` where it is debounced.
     """
 
     unique: NewUnique | None = None
     expires_at: At | None = None
     batch: str | None = None
     limit: NewKeyLimit | None = None
+    fold: NewFold | None = None
 
 
 class NewTiedJob(NewJob):
@@ -107,7 +130,7 @@ def reading_tied_job(ids: IdText, form: Format, max_bytes: int, body: bytes, whe
         job, _ = yield from reading_one(body, form, max_bytes, NewTiedJob)
         assert isinstance(job, NewTiedJob)
         _check_no_other_form(job)
-        ties = None if job.ties is None else _hooks(ids, job.ties)
+        ties = None if job.ties is None else _hooks(ids, job.ties, job.ready_at)
         meta = _meta(job.carried or {})
     except InvalidInput as error:
         raise placed(error, where) from None
@@ -132,7 +155,7 @@ def _meta(carried: Mapping[str, str]) -> bytes:
     return write_carried(carried)
 
 
-def _hooks(ids: IdText, ties: NewTies) -> JobHooks:
+def _hooks(ids: IdText, ties: NewTies, ready_at: int | None) -> JobHooks:
     unique = None
     if ties.unique is not None:
         ends_at = _instant(ties.unique.ends_at, "ties.unique.ends_at")
@@ -143,7 +166,24 @@ def _hooks(ids: IdText, ties: NewTies) -> JobHooks:
     batch = None if ties.batch is None else batch_key(ids, ties.batch)
     limit = None if ties.limit is None else _limit(ties.limit)
     expires_at = _instant(ties.expires_at, "ties.expires_at")
-    return JobHooks(unique=unique, expires_at=expires_at, batch=batch, limit=limit)
+    fold = rule = None
+    if ties.fold is not None:
+        fold, rule = bytes.fromhex(ties.fold.digest), _fold_rule(ties.fold, ties, ready_at)
+    return JobHooks(
+        unique=unique, expires_at=expires_at, batch=batch, limit=limit, fold=fold, rule=rule
+    )
+
+
+def _fold_rule(fold: NewFold, ties: NewTies, ready_at: int | None) -> FoldRule:
+    for name in ("unique", "batch"):
+        if getattr(ties, name) is not None:
+            raise InvalidJob(f"ties.{name}: expected none beside ties.fold", field=f"ties.{name}")
+    if fold.debounce_ms is not None and ready_at is not None:
+        raise InvalidJob("ready_at: expected none beside ties.fold.debounce_ms", field="ready_at")
+    if (fold.max_wait_ms or 0) < (fold.debounce_ms or 0) or (fold.debounce_ms is None) != (fold.max_wait_ms is None):
+        expected = "expected one of debounce_ms or more with it, and none without"
+        raise InvalidJob(f"ties.fold.max_wait_ms: {expected}", field="ties.fold.max_wait_ms")
+    return FoldRule(quiet_ms=fold.debounce_ms, most_ms=fold.max_wait_ms, merge=fold.merge)
 
 
 def _instant(value: int | None, field: str) -> int | None:

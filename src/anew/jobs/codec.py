@@ -167,6 +167,12 @@ def is_folded(job: NewJob) -> TypeGuard[PushedJob]:
     return isinstance(job, PushedJob) and job.hooks is not None and job.hooks.fold is not None
 
 
+def merge_of(job: NewJob) -> str | None:
+    """Give the expression that a new job brings, to be merged with another one's payload; None if it brings none."""
+    rule = job.hooks.rule if is_folded(job) and job.hooks is not None else None
+    return None if rule is None else rule.merge
+
+
 RESERVED_MS = 1_800_000
 """How long a reservation lasts whose job does not say it. Source: Faktory 1.10."""
 

@@ -24,6 +24,7 @@ from anew.jobs.limits import Throttle
 from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
 from anew.tasks.backend import Backend, Placed, read_states
 from anew.tasks.cron import CronTask
+from anew.tasks.debouncing import Debounce, Merge
 from anew.tasks.downstream import Breaker, Downstream, breaker_of, read_key
 from anew.tasks.events import Event, Events, interrupted, names_of
 from anew.tasks.handle import JobHandle
@@ -171,6 +172,8 @@ class Anew:
         process: bool = False,
         downstream: str | Downstream | None = None,
         limit: Limit | None = None,
+        debounce: Wait | Debounce | None = None,
+        merge: Mapping[str, str] | Merge | None = None,
     ) -> _Decorator: ...
 
     def task(self, function: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
@@ -185,7 +188,9 @@ class Anew:
                 not started later than this after it was enqueued; ``keep_result``: how long a job and what it returned are
                 kept after it has succeeded; ``process``: run in a process of its own; ``downstream``: the service that it calls,
                 a name or `Downstream`, whose circuit breaker and retry budget hold (see docs/downstream.md); ``limit``: a
-                `Limit` of the jobs of one key, such as a customer.
+                `Limit` of the jobs of one key, such as a customer; ``debounce``: calls of one key become one job, which runs when
+                there has been none for this time (or `Debounce`); ``merge``: they become one job, whose arguments are made of all
+                of theirs, such as ``{"ids": "append"}`` (or `Merge`).
 
         Raises:
             InvalidInput: A value does not fit.
@@ -480,7 +485,7 @@ class Anew:
 
         placed = enqueue_around(self.around_enqueues, task.name, jobs, store, ids)
         self.events.enqueued(task.name, jobs, placed)
-        return [JobHandle(self, one.id, task, created=one.created) for one in placed]
+        return [JobHandle(self, one.id, task, created=one.created, folded=one.folded) for one in placed]
 
     async def asubmit(
         self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False

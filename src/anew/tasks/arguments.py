@@ -52,8 +52,22 @@ class Arguments:
 
     # -- writing
 
-    def write(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+    @property
+    def names(self) -> Sequence[str]:
+        """The parameters' names."""
+        return self._names
+
+    @property
+    def are_named(self) -> bool:
+        """Whether a payload has them by name, as JSON."""
+        return not (self._loose or self._packed)
+
+    def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, always: Sequence[str] = ()) -> bytes:
         """Give the payload of a call.
+
+        Args:
+            args, kwargs: Of the call.
+            always: Parameters that are written also where the call leaves them out.
 
         Raises:
             InvalidJob: The signature does not allow the call, a value has another type, or none that a payload can carry, or the
@@ -63,6 +77,8 @@ class Arguments:
             values: dict[str, Any] = dict(zip(self._names, args, strict=True))
         else:
             values = self._bind(args, kwargs)
+        for name in always:
+            values.setdefault(name, self._signature.parameters[name].default)
         try:
             payload = self._encode(values)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:

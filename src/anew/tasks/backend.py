@@ -32,12 +32,14 @@ class Placed(Struct, frozen=True, gc=False):
     """What became of a new job.
 
     Attributes:
-        id: Its public id, or that of the job that it is a duplicate of.
-        created: False: it is a duplicate.
+        id: Its public id, or that of the job that it is a duplicate of or was folded into.
+        created: False: it is or was.
+        folded: It was folded.
     """
 
     id: str
     created: bool
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class JobInfo:
         errors: Its attempts that did not succeed, the first first; the middle of very many is left out.
         payload: Its arguments as stored; None where they cannot be read.
         taken_at: When a worker took it last, epoch ms.
+        folded: How many calls were folded into it, beside the one that made it (``debounce``, ``merge``).
     """
 
     id: str
@@ -111,6 +114,7 @@ class JobInfo:
     waits_for: str | None = None
     payload: bytes | None = None
     taken_at: int | None = None
+    folded: int = 0
 
     @staticmethod
     def created_at_of(job_id: str) -> int:

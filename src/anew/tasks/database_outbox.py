@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from anew.errors import NotSupported
 from anew.jobs import NewJob
-from anew.jobs.codec import PushedJob
+from anew.jobs.codec import PushedJob, merge_of
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class DatabasePlace:
 
     def identified(self, job: NewJob, jid: str) -> PushedJob:
         """Have the job be found by an id before it has the queue's."""
+        if merge_of(job) is not None:
+            raise NotSupported(
+                "outbox: a call that is merged by an expression cannot go through an outbox; enqueue it after the commit"
+            )
         fields = {name: getattr(job, name) for name in job.__struct_fields__}
         return PushedJob(**{**fields, "jid": fields.get("jid") or jid})
 

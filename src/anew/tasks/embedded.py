@@ -22,7 +22,8 @@ from anew.jobs.batches import Callback
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.carried import result_of
 from anew.jobs.change import shown_decision
-from anew.jobs.codec import PushedJob
+from anew.jobs.codec import PushedJob, merge_of
+from anew.jobs.fold import ALWAYS
 from anew.jobs.hooks import Hook
 from anew.jobs.key_limits import KeyStanding
 from anew.jobs.limits import Throttle
@@ -61,13 +62,26 @@ class EmbeddedBackend:
         return self.commit.engine.clock.now()
 
     def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
+        if not plain:
+            self._check_merges(jobs)
         entered: Enqueued = self.commit.apply(Enqueue(jobs, _nobody, plain))
         existing, write = entered.existing, self._ids.write
         if not existing:
             return [Placed(write(key), True) for key in entered.keys]
         if Entry.NO_BATCH in existing.values():
             raise NotFound(NO_BATCH)
-        return [Placed(write(key), at not in existing) for at, key in enumerate(entered.keys)]
+        return [
+            Placed(write(key), at not in existing, existing.get(at) is Entry.FOLDED)
+            for at, key in enumerate(entered.keys)
+        ]
+
+    def _check_merges(self, jobs: Sequence[NewJob]) -> None:
+        """Try the expressions of calls that may be merged, before a transaction waits for them."""
+        expressions = self.commit.engine.parts.expressions
+        for job in jobs:
+            merge = merge_of(job)
+            if merge is not None and expressions is not None:
+                expressions.check_fold(ALWAYS, merge, bytes(job.payload), "merge")
 
     def find(self, job_id: str) -> JobInfo | None:
         key = self._ids.read(job_id)
@@ -120,6 +134,7 @@ class EmbeddedBackend:
     def put_crons(
         self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
     ) -> Sequence[str]:
+        self._check_merges([entry.job for entry in entries])
         return self.call(replace_group(group, entries, takes_over=takes_over)).removed
 
     def has_crons(self, group: str) -> bool:
@@ -179,7 +194,14 @@ class EmbeddedBackend:
             waits_for=_waits_for(batch, job),
             payload=job.payload,
             taken_at=job.dequeued_at,
+            folded=_folded(batch, job),
         )
+
+
+def _folded(batch: Batch, job: Job) -> int:
+    if not job.hooks & Hook.UNIQUE:
+        return 0
+    return sum(hooked.folded for hooked in batch.store.hooks.among([job.key]))
 
 
 def _waits_for(batch: Batch, job: Job) -> str | None:

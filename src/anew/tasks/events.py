@@ -1,6 +1,7 @@
 """What happens to jobs, for the user's own code.
 
     enqueued      a job was stored (not for a duplicate)
+    folded        a call was folded into a job that waits, which it is about (``debounce``, ``merge``)
     started       a run began
     succeeded     a run ended well
     failed        a run failed, and there are attempts left: the job is retrying
@@ -31,7 +32,7 @@ from anew.tasks.backend import Placed
 log = logging.getLogger("anew.tasks")
 
 NAMES: Final = (
-    "enqueued", "started", "succeeded", "failed", "discarded", "snoozed", "cancelled", "rescued",
+    "enqueued", "folded", "started", "succeeded", "failed", "discarded", "snoozed", "cancelled", "rescued",
     "breaker_opened", "breaker_closed",
 )  # fmt: skip
 
@@ -46,7 +47,7 @@ class Event:
     Attributes:
         name: One of the list above.
         job_id, task, queue: The job; empty where it is about a breaker.
-        attempt: The run that it is about, 1 for the first; 0 for ``enqueued``.
+        attempt: The run that it is about, 1 for the first; 0 for ``enqueued`` and ``folded``.
         waited_ms: For ``started``: how long the job had waited since it might run; None otherwise.
         duration_ms: How long that run took; None where it has not ended, or did not begin.
         error_type, error: What it failed with, or why it was snoozed or cancelled.
@@ -143,16 +144,16 @@ class Events:
             self._dropping = True
 
     def enqueued(self, task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
-        """Emit that jobs were stored; log it too, for those who look for faults, with the duplicates."""
+        """Emit that jobs were stored or folded; log it too, for those who look for faults, with the duplicates."""
         is_logged = log.isEnabledFor(logging.DEBUG)
         if not (is_logged or self):
             return
         for job, one in zip(jobs, placed, strict=True):
-            name = "enqueued" if one.created else "duplicate"
+            name = "enqueued" if one.created else "folded" if one.folded else "duplicate"
             if is_logged:
                 facts = {"event": name, "job_id": one.id, "task": task, "queue": job.queue}
                 log.debug("%s %s %s", task, one.id, name, extra=facts | {"ready_at": job.ready_at})
-            if one.created:
+            if one.created or one.folded:
                 self.emit(Event(name=name, job_id=one.id, task=task, queue=job.queue))
 
     def close(self) -> None:

@@ -41,18 +41,26 @@ class JobHandle(Generic[T]):
 
     Attributes:
         id: Its public id.
-        created: False: enqueueing it found a job of the same unique key, and this is that job.
+        created: False: enqueueing it found a job of the same key, and this is that job.
+        folded: True: the call was folded into this job, which waited (``debounce``, ``merge``).
     """
 
-    __slots__ = ("_app", "_task", "created", "id")
+    __slots__ = ("_app", "_task", "created", "folded", "id")
 
     def __init__(
-        self, app: Anew, job_id: str, task: Task[Any, Any, T] | None, *, created: bool = True
+        self,
+        app: Anew,
+        job_id: str,
+        task: Task[Any, Any, T] | None,
+        *,
+        created: bool = True,
+        folded: bool = False,
     ) -> None:
         self._app = app
         self._task = task
         self.id = job_id
         self.created = created
+        self.folded = folded
 
     def __repr__(self) -> str:
         return f"<job {self.id}{'' if self._task is None else f' of {self._task.name}'}>"

@@ -103,7 +103,8 @@ class Outbox:
 
         Raises:
             InvalidJob: The arguments do not fit.
-            NotSupported: The job would join a batch, which may be over when the transaction commits.
+            NotSupported: The job would join a batch, which may be over when the transaction commits; or its call is debounced or
+                merged, and the outbox is one in SQLite, or has an expression to merge by.
             Exception: The connection's own: the row cannot be written.
         """
         plain = task.call(*args, **kwargs).job()
@@ -148,6 +149,11 @@ class FilePlace:
     def identified(self, job: NewJob, jid: str) -> PushedJob:
         """Have a repeat be known by the row's id while the job is kept."""
         ties = getattr(job, "hooks", None) or JobHooks()
+        if ties.fold is not None:
+            raise NotSupported(
+                "outbox: a call that is debounced or merged cannot go through the outbox of a SQLite file, whose rows may come twice; "
+                "enqueue it after the commit"
+            )
         kept = max(KEPT_MS, (job.retention and job.retention.completed_ms) or 0)
         fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
         fields["retention"] = Retention(completed_ms=kept)

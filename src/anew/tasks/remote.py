@@ -79,7 +79,9 @@ class RemoteBackend:
             views = self._client.enqueue_many([_draft(job) for job in jobs])
             return [Placed(view.id, not view.duplicate) for view in views]
         answer = self._ask("POST", "/v1/jobs/bulk", {"jobs": [self._tied(job) for job in jobs]})
-        return [Placed(job["id"], not job["duplicate"]) for job in answer["jobs"]]
+        return [
+            Placed(job["id"], not (job["duplicate"] or job["folded"]), job["folded"]) for job in answer["jobs"]
+        ]
 
     def find(self, job_id: str) -> JobInfo | None:
         try:
@@ -237,6 +239,14 @@ class RemoteBackend:
         if hooks.limit is not None:
             rate = None if hooks.limit.rate is None else Rate(*hooks.limit.rate)
             ties["limit"] = {"key": hooks.limit.name, "concurrency": hooks.limit.concurrency, "rate": rate}
+        if hooks.fold is not None and hooks.rule is not None:
+            rule = hooks.rule
+            ties["fold"] = {
+                "digest": hooks.fold.hex(),
+                "debounce_ms": rule.quiet_ms,
+                "max_wait_ms": rule.most_ms,
+                "merge": rule.merge,
+            }
         return body | {"ties": ties}
 
     def _batch_id(self, key: int) -> str:
@@ -288,6 +298,7 @@ def _info(view: JobView, errors: Sequence[ErrorView], result: bytes | None) -> J
         waits_for=f"limit {view.ties.limit}" if view.ties is not None and view.ties.blocked else None,
         payload=view.payload_json(),
         taken_at=view.dequeued_at,
+        folded=0 if view.ties is None else view.ties.folded,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import string
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from msgspec import UNSET, Raw
@@ -19,6 +19,17 @@ from anew.jobs.limits import Rate
 from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
+from anew.tasks.call_keys import CallKey, check_key, key_text
+from anew.tasks.debouncing import (
+    Debounce,
+    Merge,
+    check_folding,
+    digest_of,
+    merged_names,
+    read_debounce,
+    read_merge,
+    fold_rule,
+)
 from anew.tasks.downstream import Downstream, read_downstream
 from anew.tasks.policies import NO_POLICY, Retries, read_retries
 from anew.tasks.times import MOST_STARTS, Wait, instant_ms, parse_rate, wait_ms, whole
@@ -52,7 +63,7 @@ class Unique:
             job has ``"started"``, or has succeeded (``"ended"``).
     """
 
-    key: str | Callable[..., str] | None = None
+    key: CallKey | None = None
     until: str = "ended"
     within: Wait | None = None
 
@@ -69,7 +80,7 @@ class Limit:
         burst: Of these, how many may start at once after a quiet time. None: as many as the rate has.
     """
 
-    key: str | Callable[..., str] = field(kw_only=False)
+    key: CallKey = field(kw_only=False)
     concurrency: int | None = None
     rate: str | None = None
     burst: int | None = None
@@ -110,6 +121,7 @@ class Options:
         batch: What they belong to.
         downstream: The service that their handler calls.
         limit: The key with whose jobs they are bounded.
+        debounce, merge: How calls of one key become one job.
     """
 
     queue: str = "default"
@@ -126,6 +138,13 @@ class Options:
     batch: JobBatch | None = None
     downstream: Downstream | None = None
     limit: Limit | None = None
+    debounce: Debounce | None = None
+    merge: Merge | None = None
+
+    @property
+    def folds(self) -> bool:
+        """Whether calls may become one job."""
+        return self.debounce is not None or self.merge is not None
 
     def is_plain(self) -> bool:
         """Report whether their jobs say nothing beyond type, queue and payload."""
@@ -134,6 +153,7 @@ class Options:
             and self.retries.policy is None
             and self.max_attempts is None
             and not self.keep_ms
+            and not self.folds
             and (self.unique, self.expires_ms, self.at, self.delay_ms, self.batch, self.limit)
             == (None, None, None, None, None, None)
         )
@@ -306,6 +326,8 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "batch": ("batch", _unless_none(read_batch)),
     "downstream": ("downstream", _unless_none(read_downstream)),
     "limit": ("limit", _unless_none(_checked)),
+    "debounce": ("debounce", _unless_none(read_debounce)),
+    "merge": ("merge", _unless_none(read_merge)),
 }
 """Options as people write them: the field of `Options`, and what reads a value."""
 
@@ -351,7 +373,8 @@ class Task(Generic[P, R, T]):
 
         Args:
             changes: ``at`` (a datetime with its time zone), ``delay``, ``queue``, ``priority``, ``policy`` (one that JSON can say),
-                ``max_attempts``, ``unique``, ``limit``, ``expires``, ``keep_result``, ``batch``; see `Anew.task`.
+                ``max_attempts``, ``unique``, ``limit``, ``expires``, ``keep_result``, ``batch``, ``debounce``, ``merge``; see
+                `Anew.task`.
 
         Raises:
             InvalidInput: A value does not fit, or is the worker's business, which asks the task.
@@ -402,19 +425,23 @@ class Submission(Generic[P, T]):
         self._options = options
         self._plain = options.is_plain()
         if options.unique is not None:
-            _check_key("unique", options.unique.key, task)
+            check_key("unique", options.unique.key, task)
         if options.limit is not None:
-            _check_key("limit", options.limit.key, task)
+            check_key("limit", options.limit.key, task)
+        if options.folds:
+            check_folding(options, task)
+        self._rule = fold_rule(options.debounce, options.merge) if options.folds else None
+        self._write = partial(task.arguments.write, always=merged_names(options.merge))
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call; see `Task.enqueue`."""
-        job = self.job(self._task.arguments.write(args, kwargs))
+        job = self.job(self._write(args, kwargs))
         (handle,) = self._task.app.submit([job], self._task, plain=self._plain)
         return handle
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call without holding up the event loop."""
-        job = self.job(self._task.arguments.write(args, kwargs))
+        job = self.job(self._write(args, kwargs))
         (handle,) = await self._task.app.asubmit([job], self._task, plain=self._plain)
         return handle
 
@@ -424,7 +451,7 @@ class Submission(Generic[P, T]):
         Args:
             calls: Each a tuple or list of positional arguments, or a dict of named ones.
         """
-        write = self._task.arguments.write
+        write = self._write
         jobs = [
             self.job(write((), call) if isinstance(call, Mapping) else write(_positional(call), {}))
             for call in calls
@@ -433,7 +460,7 @@ class Submission(Generic[P, T]):
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Give a call that somebody else enqueues; see `Task.call`."""
-        return Call(self, self._task.arguments.write(args, kwargs))
+        return Call(self, self._write(args, kwargs))
 
     def job(self, payload: bytes, now: int | None = None) -> NewJob:
         """Give the job of a call, whose times count from an instant, epoch ms; None: from now."""
@@ -449,18 +476,26 @@ class Submission(Generic[P, T]):
             "retention": Retention(completed_ms=options.keep_ms) if options.keep_ms else None,
             "policy": UNSET if options.retries.policy is None else Raw(options.retries.policy),
         }
-        if (options.unique, options.expires_ms, options.batch, options.limit) == (None, None, None, None):
+        ties = (options.unique, options.expires_ms, options.batch, options.limit, self._rule)
+        if ties == (None, None, None, None, None):
             return NewJob(task.name, options.queue, Raw(payload), **fields)
         unique = None
         if options.unique is not None:
             unique = _key(options.unique, task, options.queue, payload, ready_at, now)
-        ties = JobHooks(
+        quiet_ms = 0 if self._rule is None else self._rule.quiet_ms or 0
+        starts_at = max(now + quiet_ms, ready_at or 0)
+        fold = None
+        if self._rule is not None:
+            fold = digest_of(options.debounce, options.merge, task, options.queue, payload)
+        hooks = JobHooks(
             unique=unique,
-            expires_at=None if options.expires_ms is None else max(now, ready_at or 0) + options.expires_ms,
+            expires_at=None if options.expires_ms is None else starts_at + options.expires_ms,
             batch=None if options.batch is None else options.batch.key,
             limit=None if options.limit is None else _limit_key(options.limit, task, payload),
+            fold=fold,
+            rule=self._rule,
         )
-        return PushedJob(task.name, options.queue, Raw(payload), **fields, hooks=ties)
+        return PushedJob(task.name, options.queue, Raw(payload), **fields, hooks=hooks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +522,7 @@ def _key(
     if unique.key is None:
         digest = parts_digest(task.name, queue, payload)
     else:
-        digest = text_digest(f"{task.name}\0{_key_text('unique', unique.key, task, payload)}")
+        digest = text_digest(f"{task.name}\0{key_text('unique', unique.key, task, payload)}")
     if unique.within is None:
         return UniqueKey(digest, _SCOPES[unique.until])
     scope = _TIMED[unique.until]
@@ -496,43 +531,8 @@ def _key(
 
 
 def _limit_key(limit: Limit, task: Task[Any, Any, Any], payload: bytes) -> LimitKey:
-    text = _key_text("limit", limit.key, task, payload)
+    text = key_text("limit", limit.key, task, payload)
     if not isinstance(text, str) or not 1 <= len(text.encode("utf-8", "replace")) <= MOST_KEY_BYTES:
         raise refused("limit", text, f"a key of 1 to {MOST_KEY_BYTES} bytes")
     rate = None if limit.rate is None else parse_rate(limit.rate, limit.burst)
     return LimitKey(text, limit.concurrency, None if rate is None else (rate.count, rate.per_ms, rate.burst))
-
-
-def _check_key(name: str, key: str | Callable[..., str] | None, task: Task[Any, Any, Any]) -> None:
-    """Refuse a text that names what is no argument of a task, before a job is made."""
-    if not isinstance(key, str):
-        return
-    known = inspect.signature(task.function).parameters
-    has = f"it has {', '.join(known)}" if known else "it has none"
-    try:
-        wrong = [field for field in _fields(key) if field not in known]
-    except ValueError as error:
-        raise refused(name, key, f"a text that names arguments of {task.name} in braces ({error})") from None
-    if wrong:
-        raise refused(name, key, f"a text that names arguments of {task.name} in braces; {has}")
-
-
-def _fields(key: str) -> Iterator[str]:
-    """Give the names in braces, those in formats of others too: ``a`` and ``b`` of ``{a.x:{b}}``."""
-    for _, name, form, _ in string.Formatter().parse(key):
-        if name is not None:
-            yield name.partition(".")[0].partition("[")[0]
-            yield from _fields(form or "")
-
-
-def _key_text(name: str, key: str | Callable[..., str], task: Task[Any, Any, Any], payload: bytes) -> str:
-    """Give the text of a key for a call; `name`: the option that it is given with."""
-    args, kwargs = task.arguments.read(payload)
-    if callable(key):
-        return key(*args, **kwargs)
-    bound = inspect.signature(task.function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    try:
-        return string.Formatter().vformat(key, (), bound.arguments)
-    except (LookupError, AttributeError, TypeError, ValueError) as error:
-        raise refused(name, key, f"a text that names arguments of {task.name} in braces ({error})") from None

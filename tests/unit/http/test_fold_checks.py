@@ -33,7 +33,7 @@ class Language:
         self.checked = 0
         self.error: Exception | None = None
 
-    def check_fold(self, when: str, fold: str, payload: bytes) -> bytes:
+    def check_fold(self, when: str, fold: str, payload: bytes, what: str = "batch") -> bytes:
         self.checked += 1
         self.begun.set()
         assert self.may_end.wait(10)

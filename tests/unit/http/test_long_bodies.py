@@ -62,6 +62,7 @@ def test_a_long_body_is_read_in_chunks_and_a_short_one_at_once(
         engine=SimpleNamespace(ids=IDS),
         settings=ApiSettings(),
         chunks=Chunks(),
+        fold_checks=SimpleNamespace(run=lambda jobs, then, listed: then(None)),
         key_of=IDS.read,
     )
 

@@ -139,7 +139,7 @@ def test_a_hook_may_close_its_application() -> None:
 
 def test_an_event_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(
-        InvalidInput, match=r"on: 'done' is no event; expected one of enqueued, started"
+        InvalidInput, match=r"on: 'done' is no event; expected one of enqueued, folded, started"
     ) as caught:
         names_of(["started", "done"])
     assert caught.value.field == "name"
