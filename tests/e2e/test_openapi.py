@@ -163,7 +163,8 @@ def can_be_said(case: Case) -> bool:
     if any(isinstance(job, dict) and job.get("batch") is not None for job in jobs):  # jq's language
         return False
     tied = [job["ties"] for job in jobs if isinstance(job, dict) and isinstance(job.get("ties"), dict)]
-    return not any("batch" in ties and ties["batch"] is not None for ties in tied)
+    # Which batches there are, jq's language, and what may not stand beside what.
+    return not any(ties.get(name) is not None for ties in tied for name in ("batch", "fold"))
 
 
 def _jobs_of_entries(body: Any) -> list[Any]:

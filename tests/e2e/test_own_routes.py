@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -352,6 +353,7 @@ def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> 
         return {"type": "t", "queue": "q", "payload": 1, "ties": ties}
 
     key = {"digest": "0" * 32, "scope": "active"}
+    batch = client.post("/v1/batches", {"on_success": {"type": "t", "queue": "q", "payload": 1}}).data["id"]
     stored = client.post(
         "/v1/jobs/bulk", {"jobs": [tied(unique=key), tied(unique=key), tied(expires_at=FAR_MS)]}
     )
@@ -369,6 +371,23 @@ def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> 
         ({"limit": {"key": "a"}}, "jobs[1]: ties.limit: expected a concurrency, a rate, or both"),
         ({"limit": {"key": "", "concurrency": 1}}, "limit.key"),
         ({"limit": {"key": "a", "concurrency": 0}}, "limit.concurrency"),
+        ({"fold": {"digest": "xyz"}}, "fold.digest"),
+        ({"fold": {"digest": "1" * 32, "debounce_ms": 0, "max_wait_ms": 5}}, "fold.debounce_ms"),
+        (
+            {"fold": {"digest": "1" * 32}, "unique": key},
+            "jobs[1]: ties.unique: expected none beside ties.fold",
+        ),
+        (
+            {"fold": {"digest": "1" * 32}, "batch": batch},
+            "jobs[1]: ties.batch: expected none beside ties.fold",
+        ),
+        *(
+            (
+                {"fold": {"digest": "1" * 32} | waits},
+                "jobs[1]: ties.fold.max_wait_ms: expected one of debounce_ms or more with it, and none without",
+            )
+            for waits in ({"debounce_ms": 5}, {"max_wait_ms": 5}, {"debounce_ms": 5, "max_wait_ms": 4})
+        ),
     ]
     for ties, words in refused:
         response = client.post("/v1/jobs/bulk", {"jobs": [tied(), tied(**ties)]})
@@ -438,6 +457,54 @@ def test_jobs_of_a_key_are_bounded_together_and_say_so(fresh: Callable[..., Clie
         client.post(f"/jobs/{first}/success")
         assert stream.next_job()["id"] == second
         assert client.get(f"/jobs/{second}").data["ties"] == {"limit": "customer 7"}
+
+
+def test_a_new_job_is_folded_into_the_one_of_its_key_that_waits(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+
+    def put(payload: object, **rule: object) -> dict[str, Any]:
+        fold = {"digest": "0" * 32} | rule
+        body = {"jobs": [{"type": "t", "queue": "q", "payload": payload, "ties": {"fold": fold}}]}
+        (job,) = client.post("/v1/jobs/bulk", body).data["jobs"]
+        return dict(job)
+
+    first = put([1], debounce_ms=3_600_000, max_wait_ms=7_200_000)
+    assert (first["status"], first["folded"]) == ("scheduled", False)
+    second = put([2], debounce_ms=7_200_000, max_wait_ms=7_200_000)
+    assert (second["id"], second["folded"], second["duplicate"]) == (first["id"], True, False)
+    assert first["ready_at"] < second["ready_at"] <= first["ready_at"] + 3_600_000
+    third = put([3], merge="$existing + $new")
+    assert (third["id"], third["status"]) == (first["id"], "ready")
+    shown = client.get(f"/jobs/{first['id']}").data
+    assert (shown["payload"], shown["ties"]) == ([2, 3], {"folded": 2})
+    with client.take("q") as stream:
+        assert stream.next_job()["payload"] == [2, 3]
+        assert put([4])["id"] != first["id"]
+
+
+def test_what_cannot_be_folded_is_refused_and_nothing_of_its_request_is_stored(
+    fresh: Callable[..., Client],
+) -> None:
+    client = fresh()
+
+    def post(path: str, member: str, count: int = 1, **job: Any) -> Any:
+        body = {"type": "t", "queue": "q", "payload": 1} | job
+        entries = [body if member == "jobs" else {"name": "n", "schedule": "@daily", "job": body}] * count
+        return getattr(client, "post" if member == "jobs" else "put")(path, {member: entries})
+
+    for path, member in (("/v1/jobs/bulk", "jobs"), ("/v1/crons/mine", "entries")):
+        bad = post(path, member, ties={"fold": {"digest": "0" * 32, "merge": "$new |"}})
+        assert bad.status in (400, 422)
+        assert f"{member}[0]" in bad.error
+        assert "merge expression: fold: " in bad.error
+    waits = {"digest": "0" * 32, "debounce_ms": 5, "max_wait_ms": 5}
+    late = post("/v1/jobs/bulk", "jobs", ties={"fold": waits}, ready_at=FAR_MS)
+    assert (late.status, late.error) == (400, "jobs[0]: ready_at: expected none beside ties.fold.debounce_ms")
+    merged = {"digest": "0" * 32, "merge": "$new"}
+    many = post("/v1/jobs/bulk", "jobs", 101, ties={"fold": merged})
+    assert (many.status, many.error) == (413, "jobs: expected at most 100 with merge in one request, got 101")
+    assert post("/v1/jobs/bulk", "jobs", 1_001, ties={"fold": waits}).status == 413
+    assert client.count(queue="q") == 0
 
 
 def test_a_batchs_callback_comes_once_all_have_ended_and_it_is_closed(fresh: Callable[..., Client]) -> None:

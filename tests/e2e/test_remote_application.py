@@ -12,7 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Limit, Retry, Running, Snooze, ctx
+from anew import (
+    Anew,
+    Cancel,
+    Debounce,
+    Discard,
+    Downstream,
+    Enqueuing,
+    JobFailed,
+    Limit,
+    Merge,
+    Retry,
+    Running,
+    Snooze,
+    ctx,
+)
 from anew.cli.exit_codes import NOT_FOUND
 from anew.client import Client, ErrorView, Page
 from anew.client.views import RateView
@@ -124,6 +138,32 @@ def test_what_jobs_carry_goes_over_http_both_ways(
     assert heard.pop(bare.id) == {}
     assert [*heard.values()] == [carried] * 152
     assert (plain.result(), tied.result(), bare.result()) == (8, 10, 12)
+
+
+def test_calls_become_one_job_over_http_and_beside_the_server(
+    apps: tuple[Anew, Anew], server: ServerProcess
+) -> None:
+    """Both enqueue calls of the same keys: one job each, whoever came first."""
+    for app in apps:
+        app.task(name="wait", queue="waits", debounce=Debounce("1h", key="{n}"))(lambda n: None)
+        app.task(name="join", queue="joins", merge={"ids": "append"}, keep_result="1h")(lambda ids: ids)
+    waits, joins = ([app.tasks[name] for app in apps] for name in ("wait", "join"))
+    first = [waits[0].enqueue(1), waits[1].enqueue(2)]
+    second = [waits[1].enqueue(1), waits[0].enqueue(2)]
+    assert [one.id for one in second] == [one.id for one in first]
+    assert [(one.created, one.folded) for one in second] == [(False, True)] * 2
+    assert [app.job(first[0].id).info().folded for app in apps] == [1, 1]  # type: ignore[union-attr]
+    handles = [joins[n % 2].enqueue([n]) for n in range(6)]
+    assert len({one.id for one in handles}) == 1
+    shown = anew(server.address, "jobs", "show", handles[0].id).stdout
+    assert "5 more calls into this job" in shown
+    apps[0].run_worker(burst=True)
+    assert handles[0].result() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(InvalidInput, match="merge dry-run: fold"):
+        joins[0].using(merge=Merge("$new | .ids.x", key="k")).enqueue([1])
+    with pytest.raises(TooLarge, match="at most 1000"):
+        waits[0].enqueue_many([(n,) for n in range(1_001)])
+    assert apps[0].counts("waits") == apps[1].counts("waits")
 
 
 def test_a_worker_over_http_runs_what_was_enqueued_anywhere(apps: tuple[Anew, Anew]) -> None:

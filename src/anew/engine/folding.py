@@ -57,7 +57,7 @@ class _Open(Struct):
         due_at: When it may run, epoch ms.
         expires_at: When it expires, epoch ms; None if it does not.
         rule: Its own expressions; None if they cannot be read.
-        payload: As it is by now; None if it cannot be read, was not asked for, or is too long to be folded with the new job that asks.
+        payload: As it is by now; None if it cannot be read, is too long to be folded with the new job that asks, or is not needed.
         jobs: How many of the list were folded into it.
     """
 
@@ -161,9 +161,7 @@ class Folds:
             if job.hooks & Hook.EXPIRES:
                 (hooked,) = self._store.hooks.among([job.key])
                 expires_at = hooked.expires_at
-            return _Open(
-                job.key, job.state, job.ready_at, expires_at, said_of(job.meta).batch, job.payload
-            )
+            return _Open(job.key, job.state, job.ready_at, expires_at, said_of(job.meta).batch, job.payload)
         return None
 
     def _is_short(self, key: int, size: int, call: FoldRule | None) -> bool:

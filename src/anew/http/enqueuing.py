@@ -229,5 +229,7 @@ def add_routes(router: Router, context: Context) -> None:
     many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs", errors=(422,))
     router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
     router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)
-    tied = Doc("enqueueTied", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewTiedJobs", errors=(404,))
+    tied = Doc(
+        "enqueueTied", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewTiedJobs", errors=(404, 422)
+    )
     router.add("POST", "/v1/jobs/bulk", routes.many_tied, tied, kind=Kind.new_work)

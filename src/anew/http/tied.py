@@ -81,7 +81,7 @@ class NewTies(Struct, frozen=True):
         expires_at: It is not started later than this, epoch ms.
         batch: Id of the batch that it joins.
         limit: The key with whose jobs it is bounded; the bounds of the job that came last hold for all of them.
-        fold: How it becomes one job with others of its key; not beside `unique` or `batch`, and without `ready_at` where it is debounced.
+        fold: How it becomes one job with others of its key; not beside `unique` or `batch`. What is debounced has no `ready_at`.
     """
 
     unique: NewUnique | None = None
@@ -169,9 +169,7 @@ def _hooks(ids: IdText, ties: NewTies, ready_at: int | None) -> JobHooks:
     fold = rule = None
     if ties.fold is not None:
         fold, rule = bytes.fromhex(ties.fold.digest), _fold_rule(ties.fold, ties, ready_at)
-    return JobHooks(
-        unique=unique, expires_at=expires_at, batch=batch, limit=limit, fold=fold, rule=rule
-    )
+    return JobHooks(unique=unique, expires_at=expires_at, batch=batch, limit=limit, fold=fold, rule=rule)
 
 
 def _fold_rule(fold: NewFold, ties: NewTies, ready_at: int | None) -> FoldRule:
@@ -180,7 +178,9 @@ def _fold_rule(fold: NewFold, ties: NewTies, ready_at: int | None) -> FoldRule:
             raise InvalidJob(f"ties.{name}: expected none beside ties.fold", field=f"ties.{name}")
     if fold.debounce_ms is not None and ready_at is not None:
         raise InvalidJob("ready_at: expected none beside ties.fold.debounce_ms", field="ready_at")
-    if (fold.max_wait_ms or 0) < (fold.debounce_ms or 0) or (fold.debounce_ms is None) != (fold.max_wait_ms is None):
+    if (fold.max_wait_ms or 0) < (fold.debounce_ms or 0) or (fold.debounce_ms is None) != (
+        fold.max_wait_ms is None
+    ):
         expected = "expected one of debounce_ms or more with it, and none without"
         raise InvalidJob(f"ties.fold.max_wait_ms: {expected}", field="ties.fold.max_wait_ms")
     return FoldRule(quiet_ms=fold.debounce_ms, most_ms=fold.max_wait_ms, merge=fold.merge)

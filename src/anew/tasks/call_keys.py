@@ -1,4 +1,4 @@
-"""Keys of calls, as users write them: a text with arguments in braces, such as ``"customer {customer_id}"``, or a function of them."""
+"""Keys of calls, as users write them: a text with arguments in braces, such as ``"customer {id}"``, or a function of them."""
 
 from __future__ import annotations
 

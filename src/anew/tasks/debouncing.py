@@ -40,7 +40,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """Calls of one key become one job, which runs once there has been no further call for a time, with the latest call's arguments.
+    """Calls of one key become one job, which runs when there has been no further one for a time, with the latest one's arguments.
 
     Args:
         period: That time.
@@ -78,7 +78,9 @@ def read_debounce(value: object) -> Debounce:
     debounce = value if isinstance(value, Debounce) else Debounce(value)  # type: ignore[arg-type]
     period = wait_ms(debounce.period, "debounce")
     if period == 0:
-        raise refused("debounce", debounce.period, 'a duration above 0, such as "10s", or Debounce("10s", key=...)')
+        raise refused(
+            "debounce", debounce.period, 'a duration above 0, such as "10s", or Debounce("10s", key=...)'
+        )
     if debounce.max_wait is not None and wait_ms(debounce.max_wait, "max_wait") < period:
         raise refused("max_wait", debounce.max_wait, f"at least the period, {format_duration(period)}")
     return debounce
@@ -115,10 +117,14 @@ def check_folding(options: Options, task: Task[Any, Any, Any]) -> None:
     word = "debounce" if debounce is not None else "merge"
     if options.unique is not None:
         raise _conflict(
-            "unique", word, f"only one of them: a call of a key that waits is folded into its job ({word}), or it is dropped"
+            "unique",
+            word,
+            f"only one of them: a call of a key that waits is folded into its job ({word}), or it is dropped",
         )
     if options.batch is not None:
-        raise _conflict("batch", word, f"using({word}=None, batch=...): each job of a batch is counted by itself")
+        raise _conflict(
+            "batch", word, f"using({word}=None, batch=...): each job of a batch is counted by itself"
+        )
     if debounce is not None:
         for name, value in (("at", options.at), ("delay", options.delay_ms)):
             if value is not None:
@@ -134,7 +140,9 @@ def _check_merge(merge: Merge, task: Task[Any, Any, Any]) -> None:
     check_key("merge.key", merge.key, task)
     if not task.arguments.are_named:
         raise refused(
-            "merge", task.name, 'a task with arguments of names, and Anew(..., serializer="json"), since JSON is merged'
+            "merge",
+            task.name,
+            'a task with arguments of names, and Anew(..., serializer="json"), since JSON is merged',
         )
     if not isinstance(merge.arguments, str):
         unknown = [name for name in merge.arguments if name not in task.arguments.names]
@@ -165,7 +173,7 @@ def expression_of(merge: Merge) -> str | None:
     if isinstance(merge.arguments, str):
         return merge.arguments
     steps = [
-        f'.[{name}] = ({WORDS[word].format(existing=f"$existing[{name}]", new=f"$new[{name}]")})'
+        f".[{name}] = ({WORDS[word].format(existing=f'$existing[{name}]', new=f'$new[{name}]')})"
         for name, word in ((json.dumps(name), word) for name, word in merge.arguments.items())
         if word != "latest"
     ]

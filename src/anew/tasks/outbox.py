@@ -151,8 +151,8 @@ class FilePlace:
         ties = getattr(job, "hooks", None) or JobHooks()
         if ties.fold is not None:
             raise NotSupported(
-                "outbox: a call that is debounced or merged cannot go through the outbox of a SQLite file, whose rows may come twice; "
-                "enqueue it after the commit"
+                "outbox: a call that is debounced or merged cannot go through the outbox of a SQLite file, whose rows may "
+                "come twice; enqueue it after the commit"
             )
         kept = max(KEPT_MS, (job.retention and job.retention.completed_ms) or 0)
         fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}

@@ -80,7 +80,8 @@ class RemoteBackend:
             return [Placed(view.id, not view.duplicate) for view in views]
         answer = self._ask("POST", "/v1/jobs/bulk", {"jobs": [self._tied(job) for job in jobs]})
         return [
-            Placed(job["id"], not (job["duplicate"] or job["folded"]), job["folded"]) for job in answer["jobs"]
+            Placed(job["id"], not (job["duplicate"] or job["folded"]), job["folded"])
+            for job in answer["jobs"]
         ]
 
     def find(self, job_id: str) -> JobInfo | None:

@@ -25,10 +25,10 @@ from anew.tasks.debouncing import (
     Merge,
     check_folding,
     digest_of,
+    fold_rule,
     merged_names,
     read_debounce,
     read_merge,
-    fold_rule,
 )
 from anew.tasks.downstream import Downstream, read_downstream
 from anew.tasks.policies import NO_POLICY, Retries, read_retries

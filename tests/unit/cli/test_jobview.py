@@ -69,11 +69,13 @@ def test_when_tells_what_matters_in_each_status(fields: dict[str, Any], text: st
         ),
         (Ties(limit="customer 7"), ["limit       customer 7"]),
         (Ties(limit="customer 7", blocked=True), ["limit       customer 7; waits for it"]),
+        (Ties(folded=1), ["folded      1 more call into this job"]),
+        (Ties(folded=12), ["folded      12 more calls into this job"]),
     ],
 )
 def test_a_report_says_what_the_job_is_tied_to(ties: Ties, lines: list[str]) -> None:
     described = [" ".join(line.split()) for line in describe_job(make_job(ties=ties), [], NOW, UTC)]
-    names = ("unique", "batch", "expires", "limit")
+    names = ("unique", "batch", "expires", "limit", "folded")
     assert [line for line in described if line.startswith(names)] == [
         " ".join(line.split()) for line in lines
     ]

@@ -232,13 +232,19 @@ def folded_into(rig: Rig, key: int) -> int:
     return job.folded
 
 
-def test_a_debounced_job_runs_once_the_calls_have_stopped_with_the_latest_payload(rig: Rig, joined: Joined) -> None:
+def test_a_debounced_job_runs_once_the_calls_have_stopped_with_the_latest_payload(
+    rig: Rig, joined: Joined
+) -> None:
     now = rig.clock.now()
     (key,) = rig.put(debounced(b"1"))
     assert (rig.state(key), rig.job(key).ready_at) == (State.SCHEDULED, now + 10_000)
     rig.advance(9_000)
     entered = rig.do(enqueue(debounced(b"2"), new_job(), debounced(b"3")))
-    assert (entered.existing, entered.keys[0], entered.keys[2]) == ({0: Entry.FOLDED, 2: Entry.FOLDED}, key, key)
+    assert (entered.existing, entered.keys[0], entered.keys[2]) == (
+        {0: Entry.FOLDED, 2: Entry.FOLDED},
+        key,
+        key,
+    )
     assert rig.job(key).ready_at == now + 19_000
     rig.advance(9_999)
     assert rig.state(key) is State.SCHEDULED
@@ -304,7 +310,11 @@ def test_merged_calls_run_at_the_earliest_time_that_one_of_them_has_asked_for(ri
     now = rig.clock.now()
     (key,) = rig.put(call(b"1", merge="join", ready_at=now + 5_000))
     assert rig.put(call(b"2", merge="join", ready_at=now + 9_000)) == [key]
-    assert (rig.state(key), rig.job(key).ready_at, payload_of(rig, key)) == (State.SCHEDULED, now + 5_000, b"1+2")
+    assert (rig.state(key), rig.job(key).ready_at, payload_of(rig, key)) == (
+        State.SCHEDULED,
+        now + 5_000,
+        b"1+2",
+    )
     assert rig.put(call(b"3", merge="join")) == [key]
     assert (rig.state(key), rig.job(key).ready_at, payload_of(rig, key)) == (State.READY, now, b"1+2+3")
 

@@ -75,7 +75,11 @@ TEN_S = FoldRule(quiet_ms=10_000, most_ms=60_000)
         (NOW - 50_001, NOW + 1_000, NOW + 9_999),  # and no longer
         (NOW - 60_000, NOW, NOW),
         (NOW - 90_000, NOW - 30_000, NOW - 30_000),  # no worker was free: it stays due
-        (NOW - 1_000, NOW + 59_000, NOW + 10_000),  # the period of the latest call holds, also one that is shorter
+        (
+            NOW - 1_000,
+            NOW + 59_000,
+            NOW + 10_000,
+        ),  # the period of the latest call holds, also one that is shorter
     ],
 )
 def test_a_debounced_job_is_put_off_from_the_latest_call_up_to_a_bound_from_the_first(
@@ -114,5 +118,8 @@ def test_a_job_of_several_calls_expires_when_the_last_of_them_would() -> None:
 
 def test_calls_have_digests_of_their_own() -> None:
     key = call_digest("t", "q", b"{}")
-    assert len({key, call_digest("t", "", b"{}"), call_digest("u", "q", b"{}"), parts_digest("t", "q", b"{}")}) == 4
+    assert (
+        len({key, call_digest("t", "", b"{}"), call_digest("u", "q", b"{}"), parts_digest("t", "q", b"{}")})
+        == 4
+    )
     assert fold_digest("t") != call_digest("t", "", b"")
