@@ -51,6 +51,19 @@ def test_a_dropped_expiry_leaves_the_other_ties(store: Store) -> None:
         ]
 
 
+@pytest.mark.parametrize("payload", [b"[2]", b'"' + b"x" * 5_000 + b'"'])
+def test_what_is_folded_into_a_job_is_counted_and_replaces_its_payload(store: Store, payload: bytes) -> None:
+    with batch(store):
+        insert(store, 1, [tied(fold=KEY, expires_at=9), tied(fold=OTHER)])
+        store.fold_into(1, b"[0]", 2, 7)
+        store.fold_into(1, payload, 3, None)
+        assert store.hooks.among([1, 2]) == [
+            Hooked(1, State.READY, 3, None, None, KEY, "open", None, 5),
+            Hooked(2, State.READY, 1, None, None, OTHER, "open", None, 0),
+        ]
+        assert [job.payload for job in store.load([1, 2], payload=True)] == [payload, b"[1]"]
+
+
 def test_a_take_names_the_jobs_that_are_tied_and_a_plain_finish_leaves_them(store: Store) -> None:
     with batch(store):
         insert(store, 1, [new_job(), tied(expires_at=9), new_job()])

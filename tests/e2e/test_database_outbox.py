@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import pytest
 
-from anew import Anew
+from anew import Anew, Debounce
 from anew.engine import Call, ThreadCommit
 from anew.errors import InvalidInput, NotSupported
 from anew.jobs import Job, NewJob
@@ -81,6 +81,26 @@ def test_what_is_said_of_a_job_is_kept(engine: ThreadCommit, shop: Connection) -
     (job,) = jobs(engine)
     assert (job.priority, job.retry_limit, job.ready_at) == (5, 3, 4_102_444_800_000)
     assert (job.payload, job.policy) == (b"1e3", b'{"preset": "sidekiq"}')
+
+
+def test_calls_that_are_debounced_become_one_job_and_those_that_are_merged_are_refused(
+    engine: ThreadCommit, shop: Connection, database: str
+) -> None:
+    with Anew(database) as app:
+
+        @app.task(debounce=Debounce("1h", key="all"))
+        def reindex(page: int) -> None: ...
+
+        @app.task(merge={"n": "sum"})
+        def count(n: int) -> None: ...
+
+        reindex.enqueue(1)
+        for page in (2, 3):
+            app.outbox(shop).enqueue(reindex, page)
+        with pytest.raises(NotSupported, match=r"merged by an expression .* enqueue it after the commit"):
+            app.outbox(shop).enqueue(count, 1)
+        shop.commit()
+        assert [(job.state, job.payload) for job in jobs(engine)] == [("scheduled", b'{"page":3}')]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class Merge:
 
     Args:
         arguments: By name what becomes of an argument: ``"append"`` and ``"union"`` of lists, ``"sum"``, ``"max"`` and ``"min"``,
-            ``"latest"`` or ``"first"``; or one expression in jq's language over ``$existing`` and ``$new``, the arguments as objects.
+            ``"latest"`` or ``"first"``; or an expression in jq's language over ``$existing`` and ``$new``, both calls' arguments.
         key: A text of which ``{name}`` is the argument of that name, or a function of the arguments. None: the task, its queue and
             all arguments that are not named; needed beside an expression.
     """
