@@ -504,6 +504,11 @@ def test_what_cannot_be_folded_is_refused_and_nothing_of_its_request_is_stored(
     many = post("/v1/jobs/bulk", "jobs", 101, ties={"fold": merged})
     assert (many.status, many.error) == (413, "jobs: expected at most 100 with merge in one request, got 101")
     assert post("/v1/jobs/bulk", "jobs", 1_001, ties={"fold": waits}).status == 413
+    long = post("/v1/jobs/bulk", "jobs", ties={"fold": waits}, payload="x" * (1 << 20))
+    assert (long.status, "jobs[0]: payload: 1048578 bytes; expected at most 1048576" in long.error) == (
+        413,
+        True,
+    )
     assert client.count(queue="q") == 0
 
 

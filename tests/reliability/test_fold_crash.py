@@ -1,4 +1,4 @@
-"""What was folded is in exactly one payload, whoever is killed meanwhile: the server, or the processes that evaluate."""
+"""What was folded is in exactly one payload, whoever is killed meanwhile: the server, who evaluates, or who enqueues on a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from anew import Anew
 
 from .server import Server
 from .wire import Client, Hangup
@@ -118,3 +122,68 @@ def test_every_number_is_in_exactly_one_payload(tmp_path: Path, victim: str) -> 
         assert producers.answered <= counted.keys() <= producers.sent
         assert max(map(len, payloads)) == MOST
         assert len(producers.answered) >= 4 * FOLDS_BEFORE_A_KILL
+
+
+CALLS_BEFORE_A_KILL = 60
+
+CALLER = """
+import sys
+from anew import Anew
+
+app = Anew(sys.argv[1])
+
+
+@app.task(name="join", merge={"ids": "append"})
+def join(group: int, ids: list[str]) -> None: ...
+
+
+number = 0
+while True:
+    one = f"{sys.argv[2]}-{number}"
+    print("sent", one, flush=True)
+    join.enqueue(number % 3, [one])
+    print("answered", one, flush=True)
+    number += 1
+"""
+
+
+def test_every_call_is_in_exactly_one_job_if_a_process_that_enqueues_is_killed(tmp_path: Path) -> None:
+    """Two processes merge their calls on one file; one after the other is killed and replaced, one all the while goes on."""
+    path = tmp_path / "jobs.db"
+
+    def start(name: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", CALLER, str(path), name], stdout=subprocess.PIPE, text=True
+        )
+
+    said: dict[str, set[str]] = {"sent": set(), "answered": set()}
+
+    def hear(caller: subprocess.Popen[str], calls: int | None = None) -> None:
+        """Read so many answers, or all that is left."""
+        assert caller.stdout is not None
+        while (calls is None or calls > 0) and (line := caller.stdout.readline()):
+            word, one = line.split()
+            said[word].add(one)
+            if calls is not None:
+                calls -= word == "answered"
+
+    def kill(caller: subprocess.Popen[str]) -> None:
+        caller.kill()
+        hear(caller)
+        caller.communicate()
+
+    steady = start("steady")
+    for n in range(4):
+        killed = start(f"killed{n}")
+        hear(killed, CALLS_BEFORE_A_KILL)
+        hear(steady, CALLS_BEFORE_A_KILL)
+        kill(killed)
+    kill(steady)
+    joined: list[str] = []
+    with Anew(path) as app:
+        app.task(name="join")(lambda group, ids: joined.extend(ids))
+        app.run_worker(burst=True)
+    counted = Counter(joined)
+    assert max(counted.values()) == 1
+    assert said["answered"] <= counted.keys() <= said["sent"]
+    assert len(said["answered"]) >= 8 * CALLS_BEFORE_A_KILL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import assert_type
 
-from anew import Anew, JobHandle, Limit, Policy, ctx
+from anew import Anew, Debounce, JobHandle, Limit, Merge, Policy, ctx
 
 app = Anew("jobs.db")
 
@@ -27,6 +27,14 @@ def report(day: str) -> None:
     assert_type(ctx.attempt, int)
 
 
+@app.task(debounce=Debounce("10s", key="page {page}", max_wait="1m"))
+def save(page: int) -> None: ...
+
+
+@app.task(debounce=10, merge={"ids": "append"})
+def notify(ids: list[int]) -> None: ...
+
+
 assert_type(add(1, b=2), int)
 assert_type(add.enqueue(1), JobHandle[int])
 assert_type(add.enqueue(1).result(), int)
@@ -35,6 +43,8 @@ assert_type(add.enqueue_many([(1, 2)]), list[JobHandle[int]])
 assert_type(send("ada"), Awaitable[bytes])
 assert_type(send.enqueue("ada"), JobHandle[bytes])
 assert_type(report.enqueue("monday").result(), None)
+assert_type(save.enqueue(1).folded, bool)
+assert_type(notify.using(merge=Merge("$new", key="k")).enqueue([1]), JobHandle[None])
 
 
 async def later() -> None:

@@ -16,6 +16,7 @@ from anew.http.service import NewRate, rate_of
 from anew.jobs import IdText, NewJob
 from anew.jobs.carried import MOST_BYTES, size_of, write_carried
 from anew.jobs.codec import LAST_INSTANT, At, FoldRule, JobHooks, LimitKey, PushedJob, UniqueKey
+from anew.jobs.fold import check_call
 from anew.jobs.unique import TIMED
 from anew.jq import MOST_TEXT
 from anew.net.chunks import Work
@@ -130,7 +131,7 @@ def reading_tied_job(ids: IdText, form: Format, max_bytes: int, body: bytes, whe
         job, _ = yield from reading_one(body, form, max_bytes, NewTiedJob)
         assert isinstance(job, NewTiedJob)
         _check_no_other_form(job)
-        ties = None if job.ties is None else _hooks(ids, job.ties, job.ready_at)
+        ties = None if job.ties is None else _hooks(ids, job.ties, job)
         meta = _meta(job.carried or {})
     except InvalidInput as error:
         raise placed(error, where) from None
@@ -155,7 +156,7 @@ def _meta(carried: Mapping[str, str]) -> bytes:
     return write_carried(carried)
 
 
-def _hooks(ids: IdText, ties: NewTies, ready_at: int | None) -> JobHooks:
+def _hooks(ids: IdText, ties: NewTies, job: NewJob) -> JobHooks:
     unique = None
     if ties.unique is not None:
         ends_at = _instant(ties.unique.ends_at, "ties.unique.ends_at")
@@ -168,15 +169,16 @@ def _hooks(ids: IdText, ties: NewTies, ready_at: int | None) -> JobHooks:
     expires_at = _instant(ties.expires_at, "ties.expires_at")
     fold = rule = None
     if ties.fold is not None:
-        fold, rule = bytes.fromhex(ties.fold.digest), _fold_rule(ties.fold, ties, ready_at)
+        fold, rule = bytes.fromhex(ties.fold.digest), _fold_rule(ties.fold, ties, job)
     return JobHooks(unique=unique, expires_at=expires_at, batch=batch, limit=limit, fold=fold, rule=rule)
 
 
-def _fold_rule(fold: NewFold, ties: NewTies, ready_at: int | None) -> FoldRule:
+def _fold_rule(fold: NewFold, ties: NewTies, job: NewJob) -> FoldRule:
+    check_call(len(job.payload))
     for name in ("unique", "batch"):
         if getattr(ties, name) is not None:
             raise InvalidJob(f"ties.{name}: expected none beside ties.fold", field=f"ties.{name}")
-    if fold.debounce_ms is not None and ready_at is not None:
+    if fold.debounce_ms is not None and job.ready_at is not None:
         raise InvalidJob("ready_at: expected none beside ties.fold.debounce_ms", field="ready_at")
     if (fold.max_wait_ms or 0) < (fold.debounce_ms or 0) or (fold.debounce_ms is None) != (
         fold.max_wait_ms is None

@@ -14,7 +14,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Protocol
 
-from anew.errors import InvalidExpression, MalformedRequest
+from anew.errors import InvalidExpression, MalformedRequest, TooLarge
 from anew.jobs.codec import LAST_INSTANT, FoldRule
 from anew.jobs.payload_limits import judging
 from anew.jobs.state import State
@@ -26,6 +26,10 @@ ALWAYS = "true"
 MOST_CALLS = 1_000
 MOST_MERGED_CALLS = 100
 """Calls of one list that may be folded, and those of them that have an expression: everybody else waits for their transaction."""
+
+
+MOST_CALL_BYTES = 1 << 20
+"""Bytes of the payload of a call that may be folded: to write one in place of another takes a transaction 10 ms a MiB."""
 
 
 class Entry(StrEnum):
@@ -105,6 +109,20 @@ def call_digest(task: str, queue: str, text: bytes) -> bytes:
         text: The key, or the arguments in one written form.
     """
     return parts_digest(task, queue, text, use=b"call")
+
+
+def check_call(payload_bytes: int) -> None:
+    """Refuse a call with so long a payload that others would wait for it to take the place of another.
+
+    Raises:
+        TooLarge: It has.
+    """
+    if payload_bytes > MOST_CALL_BYTES:
+        raise TooLarge(
+            f"payload: {payload_bytes} bytes; expected at most {MOST_CALL_BYTES} of a call that is debounced or merged; "
+            "store them elsewhere and pass where",
+            field="payload",
+        )
 
 
 def entry_of(ready_at: int | None, holder: State | None, now: int, *, is_call: bool = False) -> Entry:

@@ -15,7 +15,7 @@ import msgspec
 
 from anew.errors import InvalidInput
 from anew.jobs.codec import FoldRule
-from anew.jobs.fold import call_digest
+from anew.jobs.fold import call_digest, check_call
 from anew.tasks.call_keys import CallKey, check_key, key_text
 from anew.tasks.times import Wait, wait_ms
 from anew.units import format_duration, refused
@@ -183,7 +183,13 @@ def expression_of(merge: Merge) -> str | None:
 def digest_of(
     debounce: Debounce | None, merge: Merge | None, task: Task[Any, Any, Any], queue: str, payload: bytes
 ) -> bytes:
-    """Give the digest of a call's key."""
+    """Give the digest of a call's key.
+
+    Raises:
+        InvalidInput: The key cannot be made.
+        TooLarge: The call's arguments are too long to take the place of others.
+    """
+    check_call(len(payload))
     option, key = "debounce.key", None if debounce is None else debounce.key
     if merge is not None:
         option, key = "merge.key", merge.key

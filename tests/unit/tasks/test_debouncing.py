@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from anew.jobs.codec import FoldRule, PushedJob
 from anew.tasks.debouncing import WORDS, expression_of, fold_rule
 from anew.tasks.task import Submission
 from anew.testing import AppTest
+from tests.unit.docs import ROOT
 
 
 @pytest.fixture
@@ -256,6 +258,8 @@ def test_what_becomes_of_an_argument(
 
 
 def test_every_word_is_tested_above_and_stands_in_the_documents() -> None:
+    table = (ROOT / "docs" / "python.md").read_text().partition("| word |")[2].partition("\n\n")[0]
+    assert set(re.findall(r'`"(\w+)"`', table)) == set(WORDS)
     marks = test_what_becomes_of_an_argument.pytestmark  # type: ignore[attr-defined]
     assert {case[0] for case in marks[0].args[1]} == set(WORDS)
 
@@ -354,6 +358,15 @@ def test_a_list_of_calls_is_bounded(app: Anew, test: AppTest) -> None:
         two.enqueue_many([(1,) for _ in range(101)])
     assert test.jobs() == []
     assert len({handle.id for handle in two.enqueue_many([(1,) for _ in range(100)])}) == 1
+
+
+def test_a_call_is_bounded(app: Anew, test: AppTest) -> None:
+    @app.task(debounce="10s")
+    def one(text: str) -> None: ...
+
+    one.enqueue("x" * ((1 << 20) - len('{"text":""}')))
+    with pytest.raises(TooLarge, match="payload: 1048577 bytes; expected at most 1048576"):
+        one.enqueue("x" * ((1 << 20) - len('{"text":""}') + 1))
 
 
 # -- what is stored
