@@ -431,7 +431,8 @@ class Submission(Generic[P, T]):
         if options.folds:
             check_folding(options, task)
         self._rule = fold_rule(options.debounce, options.merge) if options.folds else None
-        self._write = partial(task.arguments.write, always=merged_names(options.merge))
+        merged = merged_names(options.merge)
+        self._write = partial(task.arguments.write, always=merged) if merged else task.arguments.write
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call; see `Task.enqueue`."""

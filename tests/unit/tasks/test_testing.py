@@ -781,7 +781,7 @@ def test_the_documents_examples_hold() -> None:
     for block in blocks(ROOT / "docs" / "testing.md", "python"):
         exec(compile(block.text, "testing.md", "exec"), said)
     tests = {name: value for name, value in said.items() if name.startswith("test_")}
-    assert len(tests) == 5
+    assert len(tests) == 6
     for each in tests.values():
         said["sent"].clear()
         if inspect.signature(each).parameters:
