@@ -7,7 +7,7 @@ refuses its list and leaves no trace.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -78,10 +78,21 @@ class Folds:
         expressions: What evaluates; None: nothing is folded that needs it.
         left: What the expressions may take yet.
         now: Epoch ms.
+        digests: Of the keys that the list's new jobs are folded by.
     """
 
-    def __init__(self, store: Store, expressions: Expressions | None, left: FoldingTime, now: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        expressions: Expressions | None,
+        left: FoldingTime,
+        now: int,
+        digests: Iterable[bytes],
+    ) -> None:
         self._store = store
+        wanted = list(dict.fromkeys(digests))
+        held = store.hooks.locks(wanted) if wanted else []
+        self._held = {lock.digest: (lock.job_key, state) for lock, state in held}
         self._expressions = expressions
         self._left = left
         self._now = now
@@ -141,28 +152,22 @@ class Folds:
         """Refuse a list with so many calls that others would wait long for it."""
         self._calls += 1
         self._merged_calls += call.merge is not None
-        for count, most, what in (
-            (self._calls, MOST_CALLS, "debounced or merged"),
-            (self._merged_calls, MOST_MERGED_CALLS, "merged by an expression"),
-        ):
-            if count > most:
-                raise TooLarge(
-                    f"jobs: expected at most {most} that are {what} in one list, got more; enqueue them in several",
-                    field="jobs",
-                )
+        if self._calls > MOST_CALLS:
+            raise _too_many(MOST_CALLS, "debounced or merged")
+        if self._merged_calls > MOST_MERGED_CALLS:
+            raise _too_many(MOST_MERGED_CALLS, "merged by an expression")
 
     def _stored(self, digest: bytes, size: int, call: FoldRule | None) -> _Open | None:
         """Find the open job of a key, for a new one whose payload has so many bytes."""
-        for lock, state in self._store.hooks.locks([digest]):
-            if entry_of(None, state, self._now, is_call=call is not None) is not Entry.ASK:
-                continue
-            (job,) = self._store.load([lock.job_key], payload=self._is_short(lock.job_key, size, call))
-            expires_at = None
-            if job.hooks & Hook.EXPIRES:
-                (hooked,) = self._store.hooks.among([job.key])
-                expires_at = hooked.expires_at
-            return _Open(job.key, job.state, job.ready_at, expires_at, said_of(job.meta).batch, job.payload)
-        return None
+        key, state = self._held.get(digest, (-1, None))
+        if entry_of(None, state, self._now, is_call=call is not None) is not Entry.ASK:
+            return None
+        (job,) = self._store.load([key], payload=self._is_short(key, size, call))
+        expires_at = None
+        if job.hooks & Hook.EXPIRES:
+            (hooked,) = self._store.hooks.among([key])
+            expires_at = hooked.expires_at
+        return _Open(key, job.state, job.ready_at, expires_at, said_of(job.meta).batch, job.payload)
 
     def _is_short(self, key: int, size: int, call: FoldRule | None) -> bool:
         """Report whether a stored payload is to be read: 32 MiB that are not folded would take 30 ms."""
@@ -208,3 +213,10 @@ class Folds:
 def _replaces(call: FoldRule | None) -> bool:
     """Report whether a call's payload takes the place of the former one, whatever that is."""
     return call is not None and call.merge is None
+
+
+def _too_many(most: int, what: str) -> TooLarge:
+    return TooLarge(
+        f"jobs: expected at most {most} that are {what} in one list, got more; enqueue them in several",
+        field="jobs",
+    )

@@ -217,7 +217,8 @@ class Hooks:
         taken: dict[bytes, Lock] = {}
         records: list[tuple[str, TrackedProgress]] = []
         members: dict[int, int] = {}
-        folds = Folds(self._store, self._expressions, self._folding_time, self._now)
+        keys_to_fold = [tie.fold for _, tie in ties if tie.fold is not None]
+        folds = Folds(self._store, self._expressions, self._folding_time, self._now, keys_to_fold)
         self._load({tie.batch for _, tie in ties if tie.batch is not None})
         for at, tie in ties:
             if tie.once and once[at] in there:
