@@ -331,6 +331,19 @@ def test_the_latest_error_of_each_of_several_jobs(store: Store) -> None:
     assert (found[2].backtrace, found[2].decision) == (None, None)
 
 
+def test_a_record_says_who_ran_the_attempt_as_far_as_that_is_known(store: Store) -> None:
+    put(store, new_job(), new_job(), new_job())
+    take(store, limit=3)
+    with batch(store):
+        ends = [change(key, State.DEAD, purge_at=NOW + 9) for key in (1, 2, 3)]
+        store.apply(ends, {1: "box:17", 2: "a\udc80\0" + "é" * 400})
+    assert [record.worker for key in (1, 2, 3) for record in store.errors(key, Page())] == [
+        "box:17",
+        "a??" + "é" * 253,
+        None,
+    ]
+
+
 def test_the_latest_decision_of_each_of_several_jobs_can_be_written_anew(store: Store) -> None:
     put(store, new_job(), new_job(), new_job())
     fail_again(store, 1, 3)

@@ -574,3 +574,19 @@ def test_what_a_job_carries_is_shown_until_it_has_a_result_and_is_bounded(
         response = client.post("/v1/jobs/bulk", {"jobs": [job, job | {"carried": carried}]})
         assert response.status == 400, carried
         assert "carried" in response.data["error"]
+
+
+def test_a_record_says_which_worker_ran_the_attempt(
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client], queue: str
+) -> None:
+    client = fresh(fresh_server(interruption_limit=5))
+    job_id = client.enqueue(queue, policy={"curve": {"constant": 0}})["id"]
+    with client.take(queue, headers=[("worker-id", "w" * 300)]) as stream:
+        stream.next_job()
+        client.fail(job_id)
+        stream.next_job()
+    with client.take(queue, headers=[("worker-id", "second")]) as stream:
+        stream.next_job()
+        client.post("/v1/jobs/reports", {"reports": [{"id": job_id, "snoozed": {"ready_at": 0}}]})
+    workers = [record.get("worker") for record in client.errors(job_id)]
+    assert workers == ["w" * 256, "w" * 256, "second"]

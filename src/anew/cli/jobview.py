@@ -180,14 +180,16 @@ def _history(errors: Iterable[ErrorView], now: int, zone: datetime.tzinfo | None
             str(error.attempt),
             clock_time(error.failed_at, now, zone),
             format_duration(max(0, error.failed_at - error.dequeued_at)),
+            error.worker or "",
             error_text(error),
             decision_text(error.decision),
         )
         for error in errors
     ]
-    heading = ["FAILURE", "AT", "AFTER", "ERROR", "DECISION"]
-    shown = slice(None) if any(cells[-1] for cells in rows) else slice(-1)
-    yield from table(heading[shown], [cells[shown] for cells in rows])
+    heading = ("FAILURE", "AT", "AFTER", "WORKER", "ERROR", "DECISION")
+    # Not every server tells the last but two and the last.
+    told = [at for at in range(len(heading)) if at not in (3, 5) or any(cells[at] for cells in rows)]
+    yield from table([heading[at] for at in told], [[cells[at] for at in told] for cells in rows])
 
 
 def _shortened(payload: bytes) -> str:

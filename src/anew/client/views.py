@@ -84,6 +84,7 @@ class ErrorView:
         attempt: 1 for the first failure.
         decision: The arithmetic behind what was decided then, if the server gives it: ``nominal_ms``,
             ``draw``, ``cap_ms``, ``wait_ms``, ``due_at``, ``reason``.
+        worker: Who ran it, if the server knows.
         document: The whole JSON object as the server sent it.
     """
 
@@ -94,6 +95,7 @@ class ErrorView:
     error_type: str | None = None
     backtrace: str | None = None
     decision: dict[str, Any] | None = None
+    worker: str | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 
 

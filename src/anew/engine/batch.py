@@ -135,6 +135,7 @@ class Parts:
 
     Attributes:
         expressions: What evaluates those of jobs that are folded together; None: none are.
+        worker: What the worker in this process is called; None: jobs are not run in it.
         on_ended: Called after each commit with the attempts that ended in it; None: nobody listens, and nothing is noted.
         full: New jobs are refused for want of space.
         recount_due: A process has died: counters are derived, and are to be checked against the rows.
@@ -149,6 +150,7 @@ class Parts:
     stats: Stats
     rng: Callable[[], float]
     expressions: Expressions | None = None
+    worker: str | None = None
     on_ended: Callable[[Ended], None] | None = None
     full: bool = False
     recount_due: bool = False
@@ -169,6 +171,7 @@ class Batch:
         ended: The attempts that were reported on, if anybody listens.
         on_undo: Called if the transaction does not last.
         undo: Holds that were let go of, to be put back if the transaction does not last.
+        workers: Who ran the attempts that end in it, by the jobs' keys; see `name_worker`.
     """
 
     __slots__ = (
@@ -186,6 +189,7 @@ class Batch:
         "store",
         "take_goes_on",
         "undo",
+        "workers",
     )
 
     def __init__(self, parts: Parts, now: int) -> None:
@@ -198,6 +202,7 @@ class Batch:
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
+        self.workers: dict[int, str | None] = {}
         self.ended = None if parts.on_ended is None else Ended([], [])
         self._hooks: Hooks | None = None
         self._hooked: set[int] = set()
@@ -382,6 +387,11 @@ class Batch:
         reaped = [job._replace(state=State.CANCELLED) for job in jobs if job.key in gone]
         self.hooks.happened(reaped, End.REAPED, None)
 
+    def name_worker(self, key: int, told: str | None = None) -> None:
+        """Note who ran an attempt that ends, for its record: who was told, or holds it, or runs jobs in this process."""
+        taker = self._parts.dispatcher.holders.get(key)
+        self.workers[key] = told or (self._parts.worker if taker is None else taker.name)
+
     def decide_outcome(self, job: Job, outcome: Failed | Snoozed | Cancelled) -> Change:
         """Decide what the reported end of an attempt makes of its job."""
         match outcome:
@@ -439,7 +449,7 @@ class Batch:
         """Write what the ends of attempts make of their jobs, which are held no longer; give the keys written."""
         if self._hooked:
             self._tell_settled(changes)
-        written = set(self.store.apply(changes))
+        written = set(self.store.apply(changes, self.workers))
         self.free(written)
         self.due_changed = True
         for change in changes:

@@ -76,6 +76,7 @@ class Engine:
         limits: What is bounded.
         rng: Chance for jitter, numbers in [0, 1).
         expressions: What evaluates the expressions of jobs that are folded together.
+        worker: What this process calls itself as a worker, where jobs are run in it.
 
     Attributes:
         failed: Why nothing is accepted any more, or None.
@@ -95,6 +96,7 @@ class Engine:
         limits: Limits | None = None,
         rng: Callable[[], float] = random.random,
         expressions: Expressions | None = None,
+        worker: str | None = None,
     ) -> None:
         limits = Limits() if limits is None else limits
         self.store = store
@@ -122,6 +124,7 @@ class Engine:
             stats=self.stats,
             rng=rng,
             expressions=expressions,
+            worker=worker,
         )
         self._relay = None if store.outbox is None else Relay(store.outbox)
         self.due_at = store.next_due()

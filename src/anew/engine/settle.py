@@ -102,9 +102,11 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
             continue
         del found[key]  # a second report of the same failure finds nothing in flight
         if isinstance(failure, Interrupted):
+            batch.name_worker(key)
             interrupted.append((len(results), key, failure))
             results.append(job)
             continue
+        batch.name_worker(key, failure.worker if isinstance(failure, Failed) else None)
         if batch.full and isinstance(failure, Failed):
             failure = _short(failure)
         change = batch.decide_outcome(job, failure)
@@ -148,6 +150,8 @@ def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers
 def settle_release(batch: Batch, op: Release) -> int:
     """Give back what a taker still holds."""
     gone = Interrupted("worker gone", op.taker.interruption_limit) if op.interrupted else None
+    for key in op.taker.held:
+        batch.name_worker(key)
     released = batch.give_back(sorted(op.taker.held), gone)
     batch.stats.released += released
     return released

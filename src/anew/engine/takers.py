@@ -65,6 +65,7 @@ class Taker:
         deliver: Called after the commit with the jobs taken for it and the instant of the take.
         broken: Called when `deliver` has raised: it gets no more jobs, and what it holds is to be given back.
         interruption_limit: How often in a row a job that it holds may lose its worker; None: as often as the engine's defaults say.
+        name: What its worker calls itself, for the records of attempts.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Taker:
         "group",
         "held",
         "interruption_limit",
+        "name",
         "number",
         "paused",
         "prefetch",
@@ -88,7 +90,9 @@ class Taker:
         broken: Callable[[], None] = lambda: None,
         *,
         interruption_limit: int | None = None,
+        name: str | None = None,
     ) -> None:
+        self.name = name
         self.number = next(_numbers)
         self.queues = None if queues is None else tuple(dict.fromkeys(queues))
         self.prefetch = prefetch

@@ -406,7 +406,10 @@ class FwpService:
 
     def _fail(self, connection: FwpConnection, command: FailCommand) -> None:
         backtrace = text_of(command.backtrace) if command.backtrace else None
-        failed = Failed(message=command.message, error_type=command.errtype, backtrace=backtrace)
+        worker = None if connection.worker is None else connection.worker.wid
+        failed = Failed(
+            message=command.message, error_type=command.errtype, backtrace=backtrace, worker=worker
+        )
 
         def done(result: Any) -> None:
             if isinstance(result, NotFound):

@@ -230,6 +230,7 @@ class ShownError(Struct, kw_only=True):
         dequeued_at: When that run was taken, epoch ms.
         failed_at: When it failed, epoch ms.
         decision: What was decided then, and the arithmetic behind it.
+        worker: Who ran it, as far as that is known.
     """
 
     attempt: U32
@@ -240,6 +241,7 @@ class ShownError(Struct, kw_only=True):
     dequeued_at: At
     failed_at: At
     decision: Any = UNSET
+    worker: str | UnsetType = UNSET
 
 
 class ShownDropped(Struct, kw_only=True):
@@ -402,6 +404,7 @@ def shown_error(record: ErrorRecord) -> ShownError:
         dequeued_at=record.dequeued_at,
         failed_at=record.failed_at,
         decision=UNSET if decision is None else as_stored(shown_decision(decision, record.attempt)),
+        worker=or_unset(record.worker),
     )
 
 

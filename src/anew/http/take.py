@@ -73,7 +73,12 @@ class OpenTake:
         self.is_quiet = False
         self._unpacked: list[list[ShownJob]] = []  # deliveries that are being translated to MessagePack
         self.taker = Taker(
-            queues, prefetch, self._deliver, self._broken, interruption_limit=interruption_limit
+            queues,
+            prefetch,
+            self._deliver,
+            self._broken,
+            interruption_limit=interruption_limit,
+            name=worker,
         )
         self.last_sent = routes.now()
         self.since = routes.clock.now()

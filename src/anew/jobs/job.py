@@ -66,6 +66,7 @@ class ErrorRecord(Struct, frozen=True, gc=False):
     Attributes:
         attempt: 1 for the first failure.
         decision: JSON of the decision with its arithmetic.
+        worker: Who ran it, if that is known.
     """
 
     attempt: int
@@ -76,6 +77,7 @@ class ErrorRecord(Struct, frozen=True, gc=False):
     dequeued_at: int
     failed_at: int
     decision: bytes | None
+    worker: str | None = None
 
     def size(self) -> int:
         """Count the characters of its texts."""

@@ -23,6 +23,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         policy: JSON of the policy that holds for this kind of failure in place of the job's own. A limit of the job's own bounds
             its limit too. None: the job's own holds.
         limited: The limit holds for `retry_at` too.
+        worker: Who reports it, where no stream or process holds the job that says so.
     """
 
     message: str
@@ -33,6 +34,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: Literal["error", "timeout"] = "error"
     policy: bytes | None = None
     limited: bool = False
+    worker: str | None = None
 
 
 class Snoozed(msgspec.Struct, frozen=True, kw_only=True, gc=False):

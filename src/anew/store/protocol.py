@@ -178,6 +178,10 @@ class Hold(Struct, frozen=True, gc=False):
     now: int
 
 
+NOBODY: Mapping[int, str | None] = MappingProxyType({})
+"""That nobody is known to have run the attempts that are written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Which jobs are meant; members are ANDed, values inside one are ORed, None means any.
@@ -802,8 +806,13 @@ class Store(Protocol):
     def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
         """Write what completed jobs have come to, as their `meta`; jobs that are not kept, or have a `jid`, are left alone."""
 
-    def apply(self, changes: Sequence[Change]) -> list[int]:
-        """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written."""
+    def apply(self, changes: Sequence[Change], workers: Mapping[int, str | None] = NOBODY) -> list[int]:
+        """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written.
+
+        Args:
+            changes: What is written.
+            workers: Who ran the attempts, by the jobs' keys.
+        """
 
     def fold_into(self, key: int, payload: bytes, jobs: int, expires_at: int | None) -> None:
         """Write what so many new jobs, which are not stored, have made of one that is there: its payload, and its expiry."""

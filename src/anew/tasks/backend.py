@@ -72,6 +72,7 @@ class JobError:
             ``held`` (see docs/downstream.md), ``unknown_task``, ``cancelled`` or ``corrupt``.
         began_at, ended_at: Epoch ms.
         reason: What was decided then, for people.
+        worker: Who ran it, if that is known: of a Python worker its machine and process.
     """
 
     attempt: int
@@ -82,6 +83,7 @@ class JobError:
     began_at: int
     ended_at: int
     reason: str
+    worker: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

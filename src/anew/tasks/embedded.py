@@ -235,6 +235,7 @@ def _error(record: ErrorRecord) -> JobError:
         began_at=record.dequeued_at,
         ended_at=record.failed_at,
         reason=_reason(record),
+        worker=record.worker,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -65,6 +66,7 @@ def open_engine(
             limits=limits or Limits(global_in_flight=0),
             rng=chance.random,
             expressions=Expressions(),
+            worker=None if seed is not None else f"{socket.gethostname()}:{os.getpid()}",
         )
     except BaseException:
         store.close()

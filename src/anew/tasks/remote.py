@@ -313,4 +313,5 @@ def _error(record: ErrorView) -> JobError:
         began_at=record.dequeued_at,
         ended_at=record.failed_at,
         reason=str((record.decision or {}).get("reason", "")),
+        worker=record.worker,
     )

@@ -78,7 +78,7 @@ DELETE FROM payload WHERE job_id = ANY(ARRAY(SELECT job_id FROM staged WHERE job
 
 -- name: last_errors
 -- The latest record of each of these jobs, its message cut.
-SELECT job.id, a.attempt, @bytes(a.outcome), @bytes(substr(a.message, 1, 1000)), @bytes(a.error_type), NULL,
+SELECT job.id, a.attempt, @bytes(a.outcome), @bytes(substr(a.message, 1, 1000)), @bytes(a.error_type), NULL, NULL,
     a.dequeued_at, a.failed_at, NULL
 FROM job CROSS JOIN LATERAL (SELECT * FROM attempt AS b WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1
     ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a

@@ -427,8 +427,8 @@ RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
 -- Records of ended attempts.
-INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision)
-VALUES @rows(9);
+INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision, worker)
+VALUES @rows(10);
 
 -- name: middle_attempts
 -- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep, limit).
@@ -606,20 +606,20 @@ SELECT id, coalesce(payload_bytes, length(payload), 0) FROM job WHERE id IN (@ma
 
 -- name: errors
 -- A job's records by attempt, from one on. Texts are read as bytes: a flipped bit in one must not keep the others from being shown.
-SELECT attempt, @bytes(outcome), @bytes(message), @bytes(error_type), @bytes(backtrace), dequeued_at,
+SELECT attempt, @bytes(outcome), @bytes(message), @bytes(error_type), @bytes(backtrace), @bytes(worker), dequeued_at,
     failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 
 -- name: errors_backwards
 -- The same from the last one back.
-SELECT attempt, @bytes(outcome), @bytes(message), @bytes(error_type), @bytes(backtrace), dequeued_at,
+SELECT attempt, @bytes(outcome), @bytes(message), @bytes(error_type), @bytes(backtrace), @bytes(worker), dequeued_at,
     failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
 -- name: last_errors
 -- The latest record of each of these jobs, its message cut. An interruption bears the number of the attempt that it ended,
 -- which the job does not count.
-SELECT job.id, a.attempt, @bytes(a.outcome), @bytes(substr(a.message, 1, 1000)), @bytes(a.error_type), NULL,
+SELECT job.id, a.attempt, @bytes(a.outcome), @bytes(substr(a.message, 1, 1000)), @bytes(a.error_type), NULL, NULL,
     a.dequeued_at, a.failed_at, NULL
 FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)

@@ -6,7 +6,7 @@ transaction is left over, and `sweep` removes it some at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from anew.jobs.change import Change
@@ -40,9 +40,14 @@ class Records:
         self._first = first
         self._last = last
 
-    def add(self, changes: Sequence[Change], counts: Iterable[tuple[int, int]]) -> None:
+    def add(
+        self,
+        changes: Sequence[Change],
+        counts: Iterable[tuple[int, int]],
+        workers: Mapping[int, str | None],
+    ) -> None:
         """Write the attempts of some changes; `counts` says how many records each of their jobs has then."""
-        self.write([attempt_values(change) for change in changes])
+        self.write([attempt_values(change, workers.get(change.key)) for change in changes])
         if self._first or self._last:
             most = self._first + max(self._last, 1)  # the last one says why a job is dead
             self._drop_middle([key for key, n in counts if n > most])

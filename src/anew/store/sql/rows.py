@@ -147,7 +147,7 @@ def moved_attempt_values(key: int, job: MovedJob) -> Row | None:
         return None
     texts = (failure.error_type, failure.message, failure.backtrace)
     # When that attempt began is not known.
-    return (key, job.attempts, "error", *texts, failure.failed_at, failure.failed_at, failure.decision)
+    return (key, job.attempts, "error", *texts, failure.failed_at, failure.failed_at, failure.decision, None)
 
 
 def stored_policy(job: NewJob) -> bytes | None:
@@ -217,7 +217,11 @@ def text_bytes(text: str | None) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def attempt_values(change: Change) -> Row:
+WORKER_LENGTH = 256
+"""Characters that are kept of a worker's name."""
+
+
+def attempt_values(change: Change, worker: str | None) -> Row:
     """Give the columns of `insert_attempt`."""
     record = change.attempt
     return (
@@ -230,7 +234,13 @@ def attempt_values(change: Change) -> Row:
         record.dequeued_at,
         record.failed_at,
         record.decision,
+        None if worker is None else _plain(worker),
     )
+
+
+def _plain(worker: str) -> str:
+    """Give a worker's name as it is stored: it is its own word for itself, and may be anything."""
+    return worker[:WORKER_LENGTH].encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
 
 
 def rewrite_values(row: Rewrite) -> Row:
@@ -258,9 +268,9 @@ def rewrite_values(row: Rewrite) -> Row:
 def error_of(row: Row) -> ErrorRecord:
     """Build an error record from a row of `errors`."""
     attempt, *texts, dequeued_at, failed_at, decision = row
-    outcome, message, error_type, backtrace = (
+    outcome, message, error_type, backtrace, worker = (
         None if text is None else text.decode("utf-8", "replace") for text in texts
     )
     return ErrorRecord(
-        attempt, outcome or "", message or "", error_type, backtrace, dequeued_at, failed_at, decision
+        attempt, outcome or "", message or "", error_type, backtrace, dequeued_at, failed_at, decision, worker
     )

@@ -17,7 +17,7 @@ from anew.jobs.hooks import Hook
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.jobs.state import State
-from anew.store.protocol import Device, Named, OutboxRows, Position, Reader, Recount, Rewrite, Session
+from anew.store.protocol import NOBODY, Device, Named, OutboxRows, Position, Reader, Recount, Rewrite, Session
 from anew.store.sql.arrivals import Arrivals
 from anew.store.sql.breakers import Breakers
 from anew.store.sql.crontab import Crontab
@@ -288,7 +288,7 @@ class SqlStore:
         for part in in_widths(results):
             self._run("keep_results", tuple(chain.from_iterable(part)), len(part))
 
-    def apply(self, changes: Sequence[Change]) -> list[int]:
+    def apply(self, changes: Sequence[Change], workers: Mapping[int, str | None] = NOBODY) -> list[int]:
         """Write what failed attempts made of their jobs, with the attempts' records; give the keys written."""
         written: list[int] = []
         for part in in_widths([change for change in changes if not change.remove]):
@@ -299,9 +299,8 @@ class SqlStore:
                 if code == READY:
                     self._queues.change(queue)
             keys = {row[0] for row in rows}
-            self._records.add(
-                [change for change in part if change.key in keys], [(row[0], row[3]) for row in rows]
-            )
+            kept = [change for change in part if change.key in keys]
+            self._records.add(kept, [(row[0], row[3]) for row in rows], workers)
             written += keys
         return written + self.delete([change.key for change in changes if change.remove])
 

@@ -185,6 +185,7 @@ def attempt(record: ErrorRecord, now: int) -> dict[str, Any]:
         "error": cut(error_text(record)),
         "backtrace": cut(record.backtrace or ""),
         "decision": _decision_words(record),
+        "worker": record.worker or "",
     }
 
 
