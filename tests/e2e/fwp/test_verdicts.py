@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from tests.e2e.client import Client
+from tests.e2e.server import ServerProcess
 from tests.faktory_wire import FaktoryWire
 
 from .conftest import Open
@@ -139,3 +142,12 @@ def test_fwp_60_a_job_whose_time_comes_is_fetched(wire: FaktoryWire, queue: str)
     assert time.time() >= at.timestamp() - 0.002
     assert time.time() < began + 6
     assert instant(got["enqueued_at"]) >= at.timestamp() - 0.002
+
+
+def test_a_record_says_which_worker_reported_the_failure(
+    connect: Open, fwp_server: ServerProcess, queue: str
+) -> None:
+    failed(connect(wid="box-1"), queue)
+    with closing(Client(fwp_server.address)) as http:
+        (job,) = http.jobs(queue=queue)
+        assert [record["worker"] for record in http.errors(job["id"])] == ["box-1"]

@@ -28,6 +28,7 @@ RELEASED = {
     8: "a7cc9575385a117c2d9693c74017c26dce9183af4ac7898fef632b0a42a7a93b",
     9: "c9f2aa7349c7226b9bb59be5f03fc26fc07f255f0d0de1425e9743f947170bb3",
     10: "3a735067fcea7835351216e1b420231370434ae04f1752d518ae72ecf0d47e95",
+    11: "2992dccc738e2780828898120b18d3596edf10aa0cb6e4d71bfd71183f45543c",
 }
 """SHA-256 of each step's text; a step is final once a release has it, because stores exist that took it."""
 

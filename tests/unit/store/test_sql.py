@@ -14,7 +14,7 @@ from anew.store.sqlite.words import STATEMENTS
 @pytest.mark.parametrize("width", [1, 2, 100])
 def test_a_statement_has_as_many_marks_as_its_batch_needs(width: int) -> None:
     assert STATEMENTS.text("insert_plain", width).count("?") == 8 * width
-    assert STATEMENTS.text("insert_attempt", width).count("?") == 9 * width
+    assert STATEMENTS.text("insert_attempt", width).count("?") == 10 * width
     assert STATEMENTS.text("finish", width).count("?") == width + 1
     assert STATEMENTS.text("release", width).count("?") == width + 2
     assert STATEMENTS.text("complete", width).count("?") == 2 * width + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import socket
 import sys
 import threading
 import time
@@ -114,6 +115,16 @@ def test_a_result_is_kept_where_the_job_alone_asks_for_it(
     assert [record.message for record in caplog.records if "result" in record.message] == [
         f"give {unwritable.id}: the result cannot be written: object is no such type"
     ]
+
+
+def test_an_attempt_is_recorded_with_the_machine_and_the_process_that_ran_it(app: Anew) -> None:
+    @app.task(limit=0)
+    def fail() -> None:
+        raise ValueError
+
+    job = fail.enqueue()
+    app.run_worker(burst=True)
+    assert [error.worker for error in job.info().errors] == [f"{socket.gethostname()}:{os.getpid()}"]
 
 
 def test_a_job_that_is_not_kept_is_gone_when_it_has_succeeded(app: Anew) -> None:

@@ -454,7 +454,7 @@ class SqlStore:
             return
         self._queues.move({row[0]: 1}, None, DEAD)
         decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
-        self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)])
+        self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision, None)])
 
     # -- reads
 
