@@ -118,7 +118,7 @@ def test_a_result_is_kept_where_the_job_alone_asks_for_it(
 
 
 def test_an_attempt_is_recorded_with_the_machine_and_the_process_that_ran_it(app: Anew) -> None:
-    @app.task(limit=0)
+    @app.task(policy={"preset": "even", "limit": 0})
     def fail() -> None:
         raise ValueError
 
