@@ -14,7 +14,16 @@ from msgspec import Struct
 from anew.config import Webhooks
 from anew.errors import InvalidConfig, InvalidInput
 from anew.jobs.codec import LimitKey
-from anew.topics.delivery_policy import DeliveryPolicy, Throttling, effective, engine_policy, layer_of
+from anew.topics.delivery_policy import (
+    DeliveryPolicy,
+    Layer,
+    Preview,
+    Throttling,
+    effective,
+    engine_policy,
+    layer_of,
+    preview,
+)
 from anew.topics.documents import subscription_document, topic_document
 from anew.topics.guard import GuardSettings
 from anew.topics.keys import Box, load_or_make_secret
@@ -78,12 +87,22 @@ def holding_for(server: bytes, topic: bytes, subscription: bytes | None) -> Hold
         topic: The topic's document.
         subscription: The subscription's; None: what one without blocks of its own would have.
     """
+    policy, sources = effective(_layers(server, topic, subscription))
+    return holding(policy, sources)
+
+
+def schedule_for(server: bytes, topic: bytes, subscription: bytes | None) -> Preview:
+    """Give the retries of that policy part by part, as they were given; see `holding_for`."""
+    layers = _layers(server, topic, subscription)
+    return preview(next(({"retry": layer["retry"]} for _, layer in reversed(layers) if "retry" in layer), {}))
+
+
+def _layers(server: bytes, topic: bytes, subscription: bytes | None) -> list[tuple[str, Layer]]:
     above = topic_document(topic)
     layers = [("server", msgspec.json.decode(server)), ("topic", above.delivery_policy)]
     if subscription is not None and not above.lock_delivery_policy:
         layers.append(("subscription", subscription_document(subscription).delivery_policy))
-    policy, sources = effective([(name, layer_of(blocks)) for name, blocks in layers if blocks])
-    return holding(policy, sources)
+    return [(name, layer_of(blocks)) for name, blocks in layers if blocks]
 
 
 def holding(policy: DeliveryPolicy, sources: dict[str, str]) -> Holding:
