@@ -10,9 +10,11 @@ from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import NotFound
 from anew.store.topics import AttemptRow, DeliveryRow
+from anew.topics.delivery_policy import Preview
 from anew.topics.publishing import known_topic
 from anew.topics.redelivery import Selection, known_delivery, matching
-from anew.topics.terms import TopicTerms
+from anew.topics.registry import known_subscription
+from anew.topics.terms import TopicTerms, schedule_for
 from anew.topics.views import (
     View,
     attempt_view,
@@ -33,6 +35,9 @@ SCANNED: Final = 5_000
 RECENT: Final = 50
 """Deliveries of a subscription by which it is told how they go."""
 
+COUNTED: Final = 1_000
+"""Subscriptions of a topic that are counted."""
+
 _LAST = (1 << 63) - 1
 
 
@@ -44,6 +49,24 @@ def topics(terms: TopicTerms, after: str, limit: int) -> Verb:
         return _page("topics", [topic_view(row, terms) for row in rows], limit, lambda: rows[-1].name)
 
     return verb
+
+
+def topic(terms: TopicTerms, name: str) -> Verb:
+    """Read one topic; the verb gives it as shown, or raises NotFound."""
+    return lambda batch: topic_view(known_topic(batch, name), terms)
+
+
+def subscribers(batch: Batch, topic: str) -> int:
+    """Count the subscriptions of a topic, up to `COUNTED`."""
+    return batch.store.topics.count_subscribers(topic, COUNTED, batch.now)
+
+
+def schedule(batch: Batch, terms: TopicTerms, topic: str, subscription: int | None = None) -> Preview:
+    """Give the retries that hold for a topic, or for a subscription of it, part by part; raises NotFound."""
+    row = None if subscription is None else known_subscription(batch, subscription)
+    return schedule_for(
+        terms.policy, known_topic(batch, topic).document, None if row is None else row.document
+    )
 
 
 def subscriptions(terms: TopicTerms, topic: str, after: int, limit: int) -> Verb:

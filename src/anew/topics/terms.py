@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from functools import lru_cache
 from pathlib import Path
@@ -91,6 +92,7 @@ def holding_for(server: bytes, topic: bytes, subscription: bytes | None) -> Hold
     return holding(policy, sources)
 
 
+@lru_cache(maxsize=1024)
 def schedule_for(server: bytes, topic: bytes, subscription: bytes | None) -> Preview:
     """Give the retries of that policy part by part, as they were given; see `holding_for`."""
     layers = _layers(server, topic, subscription)
@@ -142,6 +144,22 @@ def limit_name(subscription: int) -> str:
 def question_name(subscription: int) -> str:
     """Give the name of the key of its confirmations, which go out though nothing else does."""
     return f"$confirmation/{subscription:x}"
+
+
+class OfSubscription(NamedTuple):
+    """What such a key bounds: the deliveries of a subscription, by its own key, or (`asks`) the questions to its endpoint."""
+
+    key: int
+    asks: bool
+
+
+def subscription_of(name: str) -> OfSubscription | None:
+    """Give what a key of a subscription bounds; None of another key."""
+    found = _LIMIT_NAME(name)
+    return None if found is None else OfSubscription(int(found[2], 16), asks=found[1] == "confirmation")
+
+
+_LIMIT_NAME = re.compile(r"\$(subscription|confirmation)/([0-9a-f]{1,16})").fullmatch
 
 
 # -- from settings

@@ -163,7 +163,9 @@ class SqlReader:
         """Group jobs that are dead or will be tried again; see `Reader`."""
         rows: list[tuple[Any, ...]] = self._run("failing", (most, groups)).fetchall()
         return [
-            FailureGroup(text_of(kind) or "", text_of(error), dead, retrying, failed_at, text_of(message) or "")
+            FailureGroup(
+                text_of(kind) or "", text_of(error), dead, retrying, failed_at, text_of(message) or ""
+            )
             for kind, error, dead, retrying, failed_at, message in rows
         ]
 

@@ -44,7 +44,8 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@reserved": RESERVED_COLUMNS,
     "@cron": ", ".join(CronEntry.__struct_fields__),
     "@undecoded_cron": ", ".join(
-        f"@bytes({name})" if name in ("expression", "timezone") else name for name in CronEntry.__struct_fields__
+        f"@bytes({name})" if name in ("expression", "timezone") else name
+        for name in CronEntry.__struct_fields__
     ),
     "@new_cron": ", ".join(f"{name} = excluded.{name}" for name in CronEntry.__struct_fields__),
     "@cron_group": ", ".join(CronGroup.__struct_fields__),
