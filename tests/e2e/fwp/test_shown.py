@@ -105,7 +105,12 @@ def test_texts_that_are_none_spoil_no_page(fwp_server: ServerProcess, url: str, 
         pushed = b'PUSH {"jid":"%b-job-1","jobtype":"%b","queue":"%b","args":["%b"]}' % (own, BAD, own, BAD)
         assert worker.say(pushed) == "+OK"
         assert (worker.ask(f"FETCH {queue}") or {})["jid"] == f"{queue}-job-1"
-        failed = b'FAIL {"jid":"%b-job-1","errtype":"%b","message":"%b","backtrace":["%b"]}' % (own, BAD, BAD, BAD)
+        failed = b'FAIL {"jid":"%b-job-1","errtype":"%b","message":"%b","backtrace":["%b"]}' % (
+            own,
+            BAD,
+            BAD,
+            BAD,
+        )
         assert worker.say(failed) == "+OK"
         told = client.get(f"/ui/jobs?queue={queue}").body.decode()
         (job,) = re.findall(r'href="(/ui/jobs/[0-9a-z]{25})"', told)

@@ -88,6 +88,9 @@ def test_a_topic_says_its_policy_in_words(client: Client, topic: str) -> None:
     assert "10 attempts over 1 min 25 s, each wait up to 10 % shorter or longer" in told
     assert "Messages are kept for 1 h" in told
     assert "retry: topic, throttle: default" in told
+    placed = client.get(f"/ui/webhooks/{topic}", headers=[("x-script-name", "/ops")]).body.decode()
+    links = re.findall(r'\b(?:href|src|action)="([^"]*)"', placed)
+    assert [link for link in links if not link.startswith(("/ops/", "#"))] == []
     (lab,) = re.findall(r'href="(/lab\?[^"]+)"', markup)
     assert client.get(html.unescape(lab)).status == 200
 

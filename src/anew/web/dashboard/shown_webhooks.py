@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from anew.backoff import Policy
 from anew.backoff.words import in_words
+from anew.topics import registry
 from anew.topics.delivery_policy import DelayPhase, Preview
 from anew.topics.reading import STATUSES, Recent
 from anew.topics.steering import moment as instant_of
@@ -17,12 +18,12 @@ FEW: Final = 6
 """Waits of a part that are written out; of more only the first and the last are."""
 
 TURNS: Final[Mapping[str, Sequence[str]]] = {
-    "unconfirmed": ("ask",),
-    "active": ("pause", "disable", "test", "replay"),
-    "paused": ("resume", "disable", "replay"),
-    "disabled": ("enable",),
+    **{move: sources for move, (sources, _) in registry.TURNS.items()},
+    "ask": ("unconfirmed",),
+    "test": ("active",),
+    "replay": ("active", "paused"),
 }
-"""What an owner may do with a subscription, by its status."""
+"""What an owner may do with a subscription, and in which statuses."""
 
 DOABLE: Final[Mapping[str, Sequence[str]]] = {
     "scheduled": ("send", "stop"),

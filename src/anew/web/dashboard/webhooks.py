@@ -163,7 +163,7 @@ class Webhooks:
                 "facts": shown.subscription_facts(view, now),
                 "policy": _policy(view, preview) if shown.is_webhook(view) else None,
                 "filter": None if view["filter"] is None else msgspec.json.encode(view["filter"]),
-                "turns": shown.TURNS.get(view["status"], ()),
+                "turns": [turn for turn, statuses in shown.TURNS.items() if view["status"] in statuses],
                 "counts": shown.counts(recent),
                 "recent": reading.RECENT,
                 "statuses": reading.STATUSES,
