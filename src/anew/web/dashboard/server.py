@@ -23,7 +23,7 @@ from anew.units import format_share, format_size_about
 from anew.web.dashboard.pages import UI
 from anew.web.dashboard.rendering import render
 from anew.web.dashboard.replies import later, paged, written
-from anew.web.dashboard.shown import Moment, moment
+from anew.web.dashboard.shown import Moment, cut, moment
 
 _HERE: Final = UI + "/server"
 _MOST: Final = 0.99
@@ -75,7 +75,7 @@ class ServerPage:
         self._context.commit.submit(Call(free_space, later(request, form, found), durable=False, waits=False))
 
     def _page(self, parts: dict[str, Rows], free: int | None, look: PageReads) -> bytes:
-        settings = self._about.settings
+        settings = [(name, cut(value), origin) for name, value, origin in self._about.settings]
         return render(
             "server.html",
             here=_HERE,
