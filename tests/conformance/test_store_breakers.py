@@ -45,3 +45,21 @@ def test_more_breakers_than_one_statement_names(store: Store) -> None:
     rows = [BreakerRow(key=f"{n:03}") for n in range(250)]
     write(store, *rows)
     assert store.breakers([row.key for row in rows]) == store.breakers(None) == rows
+
+
+def test_those_that_are_not_closed_are_shown_first(store: Store) -> None:
+    write(
+        store,
+        *(BreakerRow(key=key) for key in "ace"),
+        BreakerRow(key="b", state=BreakerState.OPEN),
+        BreakerRow(key="d", state=BreakerState.HALF_OPEN),
+    )
+    reader = store.reader()
+    try:
+        assert [row.key for row in reader.breakers(9, 9)] == ["b", "d", "a", "c", "e"]
+        assert [row.key for row in reader.breakers(9, 3)] == ["b", "d", "a"]
+        assert [row.key for row in reader.breakers(3, 9)] == ["b", "a", "c"]
+        write(store, FULL)
+        assert reader.breakers(9, 9)[1] == FULL
+    finally:
+        reader.close()

@@ -6,7 +6,7 @@ from anew.jobs import State
 from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.key_limits import KeyLimit, KeyStanding
 from anew.jobs.limits import FULL, Bucket, Throttle, rate
-from anew.store.protocol import Filter, LimitedJob, Store
+from anew.store.protocol import Filter, LimitedJob, LimitedKey, Store
 
 from .conftest import Opened
 from .helpers import ALL, NOW, batch, hold, new_job, one, put, take, taken_keys
@@ -152,3 +152,26 @@ def test_a_recount_finds_keys_that_nothing_would_have_looked_at(store: Store) ->
         store.key_limits.write_limits([TWO, KeyLimit("idle", TWO.throttle, FULL, NOW)])
     assert reader.recount().forgotten == []
     reader.close()
+
+
+def test_keys_are_shown_by_name_and_first_those_that_hold_jobs_back(store: Store) -> None:
+    first, second, third, fourth = put_limited(store, 4)
+    with batch(store):
+        store.key_limits.write_limits([TWO, *(KeyLimit(key, Throttle(concurrency=1), FULL) for key in "bcd")])
+        store.key_limits.block([second, third, fourth], taken=False)
+    take(store, limit=1)
+    with batch(store):
+        store.key_limits.run([first])
+    reader = store.reader()
+    try:
+        # Of `a` one runs and three are blocked.
+        assert reader.limited_keys("", 9, 9, idle=False) == ([LimitedKey(TWO, 1, 3)], None)
+        assert reader.limited_keys("a", 9, 9, idle=False) == ([], None)
+        shown, stopped_at = reader.limited_keys("", 9, 2, idle=True)
+        assert ([one.limit.name for one in shown], stopped_at) == (["a", "b"], "b")
+        shown, stopped_at = reader.limited_keys("b", 9, 2, idle=True)
+        assert ([one.limit.name for one in shown], stopped_at) == (["c", "d"], None)
+        # So many are looked at, whatever is found among them.
+        assert reader.limited_keys("a", 2, 9, idle=False) == ([], "c")
+    finally:
+        reader.close()

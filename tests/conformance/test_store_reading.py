@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from anew.jobs import ENDED, Change, State
 from anew.store.protocol import Device, Filter, Page, QueueRow, Store
+from anew.store.sql.migrations import migrations
 
 from .conftest import Opened
 from .helpers import (
@@ -424,3 +426,15 @@ def test_failures_are_grouped_by_type_and_error(store: Store) -> None:
         assert [group.type for group in reader.failing(100, 1)] == ["mail"]
     finally:
         reader.close()
+
+
+def test_a_store_says_what_it_is(store: Store) -> None:
+    reader = store.reader()
+    try:
+        facts = reader.facts()
+    finally:
+        reader.close()
+    assert re.fullmatch(r"(SQLite|PostgreSQL) [0-9.]+( .*)?", facts.engine)
+    assert facts.size > 0
+    package = "anew.store.sqlite" if facts.engine.startswith("SQLite") else "anew.store.postgres"
+    assert facts.schema == migrations(package)[-1][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,3 +242,52 @@ def test_a_payload_that_is_gone_spoils_no_list(fresh_server: Start, fresh: Conne
     id_ = client.enqueue("q")["id"]
     damage(server.root_dir, {"q": "UPDATE job SET payload = NULL WHERE id = ?"})
     assert [job["id"] for job in client.jobs(queue="q")] == [id_]
+
+
+def test_damaged_names_are_shown_as_far_as_they_can_be_read(fresh_server: Start, fresh: Connect) -> None:
+    """Of a cron entry, a queue, a service and a key: the pages that name them name the others too."""
+    server = fresh_server()
+    client = fresh(server)
+    for queue in ("damaged", "sound"):
+        client.enqueue(queue)
+    entry = {
+        "schedule": "0 3 * * *",
+        "timezone": "Europe/Berlin",
+        "job": {"type": "t", "queue": "q", "payload": None},
+    }
+    entries = [{"name": name, **entry} for name in ("damaged", "sound")]
+    assert client.put("/v1/crons/jobs", {"entries": entries}).status == 200
+    client.close()
+    assert server.terminate() == 0
+    text = "CAST(x'64616dff' AS TEXT)"
+    connection = apsw.Connection(str(server.root_dir / "anew.db"))
+    for statement in (
+        f"UPDATE cron SET name = {text}, expression = {text}, timezone = {text} WHERE name = 'damaged'",
+        f"INSERT INTO cron_group (name, paused) VALUES ({text}, 0)",
+        *(
+            f"INSERT INTO breaker VALUES ({key}, {state}, 1, 1, 0, 0, 0, 0, 0, 0)"
+            for key, state in ((text, "'closed'"), ("'sound'", "'open'"), ("'odd'", text))
+        ),
+        f"INSERT INTO limit_key (name, bounds, debt, at) VALUES ({text}, x'7b7d', 0, 0), ('sound', x'7b7d', 0, 0)",
+    ):
+        connection.execute(statement)
+    connection.close()
+    client = fresh(fresh_server(root_dir=server.root_dir))
+    connection = apsw.Connection(str(server.root_dir / "anew.db"))
+    connection.execute(f"UPDATE queue SET name = {text} WHERE name = 'damaged'")
+    connection.close()
+    # Of the cron entry its schedule and its time zone too; of services and keys one each.
+    for target, times in {
+        "/ui": (1, 1),
+        "/ui/queues": (1, 1),
+        "/ui/crons": (3, 1),
+        "/ui/limits?every=1": (2, 2),
+    }.items():
+        told = client.get(target)
+        assert told.status == 200, target
+        names = re.findall(r">(dam\ufffd|sound)<", told.body.decode())
+        assert (names.count("dam\ufffd"), names.count("sound")) == times, target
+    assert [cron["name"] for cron in client.get("/v1/crons").data["crons"]] == ["dam\ufffd", "sound"]
+    form = [("content-type", "application/x-www-form-urlencoded")]
+    assert client.request("POST", "/ui/crons/jobs/dam%EF%BF%BD/pause", body=b"", headers=form).status == 404
+    assert client.request("POST", "/ui/crons/jobs/sound/pause", body=b"", headers=form).status == 303

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from anew.web.dashboard.actions import MOST_BYTES
+from anew.web.dashboard.limits import QUEUES as QUEUES_OF_LIMITS
 from anew.web.dashboard.pages import QUEUES
 
 from .client import Client
@@ -253,6 +254,116 @@ def test_workers_are_shown_and_told(client: Client, queue: str) -> None:
     )
 
 
+BREAKER = {
+    "failures": 0.5,
+    "least": 2,
+    "window_ms": 60_000,
+    "cooldown": {"curve": {"constant": "10m"}},
+    "spacing_ms": 100,
+}
+
+
+def broken(client: Client, queue: str, *services: str) -> None:
+    """Have two runs of each service fail, which opens its breaker, and hold two jobs of the first."""
+    client.enqueue_many(queue, 4)
+    with client.take(queue, prefetch=4) as stream:
+        jobs = stream.next_jobs(4)
+        asked = {
+            "settings": dict.fromkeys(services, BREAKER),
+            "ended": [
+                {"breaker": name, "id": job["id"], "ok": False} for name in services for job in jobs[:2]
+            ],
+            "waiting": [
+                {"breaker": services[0], "id": job["id"], "taken_at": job["dequeued_at"]} for job in jobs[2:]
+            ],
+        }
+        answer = client.post("/v1/breakers", asked)
+        assert (answer.status, len(answer.data["held"])) == (200, 2)
+
+
+def test_breakers_are_shown_and_closed(fresh: Callable[..., Client], queue: str) -> None:
+    client = fresh()
+    assert "No service has a breaker." in page(client, "/ui/limits")
+    broken(client, queue, "a/b", NASTY)
+    told = page(client, "/ui/limits")
+    assert "<img" not in told
+    assert NASTY in html.unescape(told)
+    # Open for ten minutes from just now; the second of the held jobs comes after the first.
+    row = text_of(told[told.index("a/b") :].partition("</tr>")[0])
+    assert re.match(
+        r"a/b open \S+ m?s ago in (10 min|9 min \d+ s) one by one, the last in (10 min|9 min \d+ s) 2.0 2.0 0.0",
+        row,
+    )
+    response = send(client, f"/ui/breakers/{quote('a/b', safe='')}/close")
+    assert (response.status, response.header("location")) == (303, "/ui/limits?done=close")
+    told = text_of(page(client, "/ui/limits?done=close"))
+    assert "The breaker is closed." in told
+    # Those that are not closed stand first.
+    assert told.index("open") < told.index("a/b closed")
+    assert send(client, f"/ui/breakers/{quote(NASTY, safe='')}/close", surprise="1").status == 400
+
+
+def test_limits_of_queues_say_how_much_waits_for_them(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    assert "No queue has a limit." in page(client, "/ui/limits")
+    for n in range(QUEUES_OF_LIMITS + 1):
+        assert client.put(f"/v1/queues/q{n:03}/limit", {"concurrency": 2}).status == 200
+    client.enqueue_many("q000", 5)
+    with client.take("q000", prefetch=5) as stream:
+        stream.next_jobs(2)
+        told = page(client, "/ui/limits")
+        assert "q000 3 none 2 2 at one time a program" in text_of(told)
+    (following,) = re.findall(r'href="([^"]+)">Next page', told)
+    told = text_of(page(client, following.partition("#")[0]))
+    assert f"q{QUEUES_OF_LIMITS:03} 0 – 0 2 at one time a program" in told
+    assert f"q{QUEUES_OF_LIMITS - 1:03}" not in told
+
+
+def test_limits_of_keys_say_how_much_waits_for_them(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    jobs = [
+        {"type": "t", "queue": "q", "payload": None, "ties": {"limit": {"key": name, "concurrency": 1}}}
+        for name in (NASTY, NASTY, NASTY, "idle")
+    ]
+    assert client.post("/v1/jobs/bulk", {"jobs": jobs}).status == 201
+    told = page(client, "/ui/limits")
+    assert "<img" not in told
+    assert f"{NASTY} 2 0 1 at one time" in text_of(told)
+    assert "idle" not in told
+    told = text_of(page(client, "/ui/limits?every=1"))
+    assert "idle 0 0 1 at one time" in told
+    told = text_of(page(client, f"/ui/limits?every=1&key={quote(NASTY)}"))
+    assert "idle 0 0 1 at one time" in told
+    assert NASTY not in told
+
+
+def test_the_server_tells_what_it_is(fresh: Callable[..., Client], tmp_path: Any) -> None:
+    root_dir, login = tmp_path / "data", "me:s3cret@"
+    client = fresh(
+        root_dir=root_dir, token="open-sesame-1234", webhook_proxy=f"http://{login}proxy.corp:3128"
+    )
+    bearer = ("authorization", "Bearer open-sesame-1234")
+    job = {"type": "t", "queue": "mail", "payload": None}
+    assert client.request("POST", "/jobs", data=job, headers=[bearer]).status == 201
+    markup = client.get("/ui/server", headers=[bearer]).body.decode()
+    told = text_of(markup)
+    assert re.search(r"Version Anew \d+\.\d+", told)
+    assert re.search(r"Started (\S+ m?s ago|now) \d{4}-", told)
+    assert re.search(r"Engine (SQLite 3\.\d+|PostgreSQL \d+)", told)
+    assert re.search(r"Schema [0-9]+", told)
+    assert re.search(r"Commits [0-9,]+, [0-9.]+ ms on average, 99 % within", told)
+    assert "Jobs taken in 1" in told
+    assert "Open 1" in told
+    assert "server.token *** --token" in told
+    assert "server.webhook-proxy http://proxy.corp:3128 --webhook-proxy" in told
+    assert "server.max-job 32MiB default" in told
+    assert "open-sesame" not in markup
+    assert "s3cret" not in markup
+    if "PostgreSQL" not in told:
+        assert str(root_dir / "anew.db") in told
+        assert re.search(r"Free [0-9.]+ [KMGTP]iB; below 512 MiB new jobs are refused", told)
+
+
 def test_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -> None:
     """In every place where a producer's or a worker's text stands."""
     client = fresh()
@@ -348,6 +459,9 @@ def test_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
         "/ui/failures",
         "/ui/workers",
         "/ui/crons",
+        "/ui/webhooks",
+        "/ui/limits",
+        "/ui/server",
         "/ui/jobs?state=dead",
     ):
         tab.page.goto(tab.base + path)
@@ -362,7 +476,7 @@ def test_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
     tab.close()
     phone = LabPage(browser, client.address, is_mobile=True)
     phone.page.set_viewport_size({"width": 390, "height": 800})
-    for path in ("/ui", "/ui/jobs", "/ui/queues", "/ui/workers", "/ui/crons"):
+    for path in ("/ui", "/ui/jobs", "/ui/queues", "/ui/workers", "/ui/crons", "/ui/limits", "/ui/server"):
         phone.page.goto(phone.base + path)
         wide, _ = phone.width()  # a phone makes its window as wide as what is in it
         assert wide <= 390, path

@@ -685,6 +685,23 @@ def test_a_password_of_the_protocol_is_never_shown() -> None:
     assert specs["fwp-password"].show("s3cret") == "***"
 
 
+def test_the_login_of_a_proxy_is_never_shown() -> None:
+    loaded = load(environ={"ANEW_WEBHOOK_PROXY": "http://me:s3cret@proxy.corp:3128"})
+    assert "s3cret" not in repr(loaded)
+    (row,) = [row for row in loaded.shown() if row[0] == "server.webhook-proxy"]
+    assert row == ("server.webhook-proxy", "http://proxy.corp:3128", "ANEW_WEBHOOK_PROXY")
+
+
+def test_all_settings_are_shown_with_where_they_come_from() -> None:
+    shown = {
+        name: (value, origin) for name, value, origin in load({"port": "7"}, {"ANEW_TOKEN": "s3cret"}).shown()
+    }
+    assert shown["server.port"] == ("7", "--port")
+    assert shown["server.token"] == ("***", "ANEW_TOKEN")
+    assert shown["server.max-job"] == ("32MiB", "default")
+    assert len(shown) == len(list(declared()))
+
+
 def test_faktorys_web_binding_opens_the_web_port(tmp_path: Path) -> None:
     """Port 0 means none there; a flag comes first; the password may be a file."""
     flags = faktory(tmp_path, a='[web]\nbinding = "localhost:7420"\npassword = "secret"')

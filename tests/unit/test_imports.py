@@ -41,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "http": {"net", "engine", "topics", "jq", *BELOW_ENGINE},
     "fwp": {"net", "engine", *BELOW_ENGINE},
     "admin": {"http", "net", "engine", *BELOW_ENGINE},
-    "web": {"http", "net", "lab", "engine", *BELOW_ENGINE},
+    "web": {"http", "net", "lab", "topics", "engine", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
     "top": {"client", *LEAVES},

@@ -12,6 +12,7 @@ from anew.units import (
     format_range,
     format_share,
     format_size,
+    format_size_about,
     milliseconds_of,
     parse_duration,
     parse_duration_with_unit,
@@ -176,6 +177,22 @@ def test_what_is_no_size_is_refused(value: object) -> None:
 )
 def test_sizes_read_aloud(size: int, text: str) -> None:
     assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1_023, "1023 B"),
+        (1_024, "1.0 KiB"),
+        (307_200, "300 KiB"),
+        (71_308_364 * 1_024, "68.0 GiB"),
+        (5 << 50, "5.0 PiB"),
+        (1 << 62, "4096 PiB"),
+    ],
+)
+def test_sizes_are_told_to_a_few_digits(size: int, text: str) -> None:
+    assert format_size_about(size) == text
 
 
 @pytest.mark.parametrize("size", [0, 1, 1_000, 1_024, 67_108_864, 256_000_000, 10**15, 2**50])

@@ -57,8 +57,10 @@ from anew.http.router import Router
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.web import assets, faktory
-from anew.web.dashboard import actions, replanning
+from anew.web.dashboard import actions, limits, replanning, webhooks
 from anew.web.dashboard import pages as dashboard
+from anew.web.dashboard import server as server_page
+from anew.web.dashboard.server import About
 from anew.web.faktory import FaktoryWeb
 from anew.web.lab import routes as lab
 from anew.web.lab.helper_process import HelperProcess
@@ -109,6 +111,7 @@ class Doors:
         helper: Draws the lab's pages.
         backups: What the admin door sends copies of the store with.
         loop: Of the server.
+        about: What its page says of it.
 
     Attributes:
         streams: The route that holds take streams.
@@ -127,8 +130,10 @@ class Doors:
         helper: HelperProcess,
         backups: Backups,
         loop: asyncio.AbstractEventLoop,
+        about: About,
     ) -> None:
         self._settings = settings
+        self._about = about
         self._certificates = certificates
         self._server = server
         self._context = context
@@ -179,6 +184,9 @@ class Doors:
         dashboard.add_routes(router, self._context, defaults_of(self._settings).policy)
         actions.add_routes(router, self._context)
         replanning.add_routes(router, self._context)
+        webhooks.add_routes(router, self._context, topic_terms(self._settings))
+        limits.add_routes(router, self._context)
+        server_page.add_routes(router, self._context, self._about)
         lab.add_routes(router, self._helper)
         assets.add_routes(router)
 

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from anew.admin.backup import Backups
 from anew.app.certificates import Certificates, certificates_of
@@ -16,6 +17,7 @@ from anew.app.deliver import Deliverers
 from anew.app.doors import Doors, announce
 from anew.app.running import run_loop, stop_signals
 from anew.app.settled import (
+    about_of,
     api_settings,
     defaults_of,
     open_store,
@@ -62,6 +64,7 @@ class Server:
         clock: Where time comes from.
         load: Reads the settings again, for SIGHUP; raises an `AnewError` where they do not fit. None: nothing is read again.
         certificates: Those of the doors that have one, by the door's name.
+        origins: Where each setting comes from; see `Loaded`.
     """
 
     def __init__(
@@ -71,8 +74,10 @@ class Server:
         clock: Clock | None = None,
         load: Callable[[], Settings] | None = None,
         certificates: Mapping[str, Certificate] | None = None,
+        origins: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.settings = settings
+        self._origins = origins
         self.certificates = Certificates(certificates or {})
         self._load = load
         self._doors: Doors | None = None
@@ -123,6 +128,7 @@ class Server:
         self._doors = doors = Doors(
             self.settings, self.certificates, server, context,
             deliverers=deliverers, helper=helper, backups=backups, loop=loop,
+            about=about_of(Loaded(settings=self.settings, origins=self._origins)),
         )  # fmt: skip
         context.commit.start()
         try:
@@ -264,7 +270,9 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
             log.warning(_INSECURE[what], extra={"setting": bind.name, "addr": bind.host})
     store = open_store(settings)
     try:
-        server = Server(settings, store, load=lambda: _told(load()), certificates=certificates)
+        server = Server(
+            settings, store, load=lambda: _told(load()), certificates=certificates, origins=loaded.origins
+        )
         if settings.store.url is None:
             remove_unsent(Places.at(settings.store.root_dir))
         returned = recover(server.engine)

@@ -12,7 +12,7 @@ import msgspec
 
 from anew import logs
 from anew.backoff import Policy
-from anew.config import Settings
+from anew.config import Loaded, Settings
 from anew.engine.crontab import NewCron
 from anew.errors import AnewError, InvalidConfig
 from anew.http.api import ApiSettings
@@ -24,6 +24,8 @@ from anew.store.protocol import Store
 from anew.store.sqlite import Places, open_sqlite
 from anew.topics.guard import GuardSettings
 from anew.topics.terms import TopicTerms, guard_of, terms_of
+from anew.units import without_password
+from anew.web.dashboard.server import About
 
 
 def open_store(settings: Settings, *, serves: bool = True) -> Store:
@@ -185,3 +187,10 @@ def topic_terms(settings: Settings) -> TopicTerms:
         InvalidConfig: The delivery policy does not fit.
     """
     return terms_of(settings.webhooks, Places.at(Path(settings.store.root_dir)).webhook_key)
+
+
+def about_of(loaded: Loaded) -> About:
+    """Give what the page about the server says of its settings."""
+    store = loaded.settings.store
+    place = str(Places.at(store.root_dir).database) if store.url is None else without_password(store.url)
+    return About(place, loaded.shown(), loaded.settings.limits.min_free_disk)

@@ -9,7 +9,6 @@ import click
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import show_json, show_table
 from anew.cli.settings import SettingsCommand, load, setting_options
-from anew.config import declared
 
 
 @click.group(cls=CommandGroup)
@@ -36,11 +35,7 @@ def show_config(origin: bool, as_json: bool, **options: Any) -> None:
     loaded = load(options)
     for key in loaded.passed_over:
         click.echo(f"Warning: {key} is not known and has no effect", err=True)
-    rows: list[tuple[str, str, str]] = []
-    for group, field, setting in declared():
-        key = f"{setting.table}.{setting.name}"
-        value = setting.show(getattr(getattr(loaded.settings, group), field))
-        rows.append((key, value, loaded.origins[key]))
+    rows = loaded.shown()
     if as_json:
         show_json(
             {key: {"value": value, "origin": source} if origin else value for key, value, source in rows}

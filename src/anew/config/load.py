@@ -43,6 +43,14 @@ class Loaded:
     origins: Mapping[str, str]
     passed_over: Sequence[str] = ()
 
+    def shown(self) -> list[tuple[str, str, str]]:
+        """Give all settings as people may see them: name, value (secrets as ``***``), and where it comes from."""
+        rows = []
+        for group, field, setting in declared():
+            value = setting.show(getattr(getattr(self.settings, group), field))
+            rows.append((_key(setting), value, self.origins.get(_key(setting), "default")))
+        return rows
+
 
 def find_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
     """Find the file of settings: ``--config``, else ``ANEW_CONFIG``, else ``anew.toml`` here if there is one.

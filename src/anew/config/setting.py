@@ -39,6 +39,7 @@ ValueKind = Literal[
     "path",
     "policies",
     "policy",
+    "proxy",
     "secret",
     "size",
     "switch",
@@ -48,8 +49,8 @@ ValueKind = Literal[
     "version",
 ]
 
-SECRETS: Final = frozenset({"secret", "password", "database"})
-"""Kinds whose values are never shown."""
+SECRETS: Final = frozenset({"secret", "password", "database", "proxy"})
+"""Kinds whose values are never shown, but for the part of an address that is no secret."""
 
 _TABLES: Final[tuple[ValueKind, ...]] = ("cron", "policies", "throttles")
 """Kinds that only a file can hold."""
@@ -301,6 +302,7 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
     "path": _path,
     "policies": lambda _, value, source: tables.policies(value, source),
     "policy": _policy,
+    "proxy": _text,
     "secret": _secret,
     "size": _size,
     "switch": _switch,
@@ -313,7 +315,7 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
 _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "secret": lambda _: "***",
     "password": lambda _: "***",
-    "database": lambda value: without_password(str(value)),
+    **dict.fromkeys(("database", "proxy"), lambda value: without_password(str(value))),
     **dict.fromkeys(_TABLES, tables.show),
     "duration": lambda value: format_duration_short(int(str(value))),
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),

@@ -255,7 +255,7 @@ class Webhooks:
         "Comma list of networks that are delivered to though they are private or local, such as 10.1.0.0/16 or 127.0.0.1/32.")
     allow_hosts: tuple[str, ...] = _of((), "webhook-allow-hosts", "domains",
         "Comma list of names that are delivered to whatever they resolve to; *.corp.example is every name below.")
-    egress_proxy: str | None = _of(None, "webhook-proxy", "text",
+    egress_proxy: str | None = _of(None, "webhook-proxy", "proxy",
         "http://host:port of a proxy that makes all connections to webhooks (CONNECT), and resolves their names.")
 
 

@@ -20,11 +20,23 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from anew.engine.ops import Call, Op
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
-from anew.store.protocol import Due, FailureGroup, Filter, LimitedJob, Page, QueueRow, Reader, Store
+from anew.store.protocol import (
+    Due,
+    FailureGroup,
+    Filter,
+    LimitedJob,
+    LimitedKeys,
+    Page,
+    QueueRow,
+    Reader,
+    Store,
+    StoreFacts,
+)
 from anew.store.topics import TopicFigures
 
 log = logging.getLogger("anew.engine")
@@ -90,6 +102,12 @@ class PageReads(Protocol):
     def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]: ...
 
     def failing(self, most: int, groups: int) -> list[FailureGroup]: ...
+
+    def breakers(self, most: int, shown: int) -> list[BreakerRow]: ...
+
+    def limited_keys(self, after: str, most: int, shown: int, *, idle: bool) -> LimitedKeys: ...
+
+    def facts(self) -> StoreFacts: ...
 
 
 class Ties(NamedTuple):

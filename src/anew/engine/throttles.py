@@ -5,7 +5,8 @@ The limits stand in the store, so that every process keeps to them, and one that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
@@ -44,6 +45,34 @@ def limit_queue(queue: str, throttle: Throttle | None) -> Verb:
             raise Conflict(f"the server's configuration limits the queue {queue!r}; change it there")
         limits.pop(queue, None)
         _write(batch, merged(stored, limits if own is None else limits | {queue: own}, Origin.PROGRAM))
+
+    return verb
+
+
+class LimitedQueue(NamedTuple):
+    """A queue that has a limit.
+
+    Attributes:
+        name, throttle: What holds for it.
+        free: How many of its ready jobs may start now, for all that the limit says; none if it is paused.
+    """
+
+    name: str
+    throttle: Throttle
+    free: int
+
+
+def limited_queues(start: str, most: int) -> Callable[[Batch], list[LimitedQueue]]:
+    """List queues that have a limit by name, so many from a name on; nothing is written.
+
+    Returns:
+        A verb that gives them.
+    """
+
+    def verb(batch: Batch) -> list[LimitedQueue]:
+        limits = batch.store.limits
+        names = sorted(name for name in limits if name >= start)[:most]
+        return [LimitedQueue(name, limits[name], batch.store.takeable(name)) for name in names]
 
     return verb
 

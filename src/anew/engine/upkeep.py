@@ -239,3 +239,9 @@ def wait_and_apply(engine: Engine, ops: Sequence[Op], timeout_s: float = 30.0) -
                 raise engine.store.busy() from None
         else:
             return
+
+
+def free_space(batch: Batch) -> int | None:
+    """Give how many bytes can still be stored; None where the store lives on no disk of this machine. For `Call`."""
+    device = batch.store.device
+    return None if device is None else device.free_bytes()

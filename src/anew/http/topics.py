@@ -38,7 +38,7 @@ from anew.topics.delivery_policy import effective, engine_policy, layer_of
 from anew.topics.documents import TopicDocument, check_topic_name
 from anew.topics.foreign_policy import from_sns, from_zaqar
 from anew.topics.guard import GuardSettings
-from anew.topics.publishing import Published, known_topic, publish
+from anew.topics.publishing import Published, publish
 from anew.topics.steering import ABOUT, Action, Turn, moment, steer
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
@@ -164,7 +164,7 @@ class TopicRoutes:
 
     def get_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a topic."""
-        self._look(request, lambda batch: topic_view(known_topic(batch, params[0]), self._terms))
+        self._look(request, reading.topic(self._terms, params[0]))
 
     def list_topics(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List topics by name."""

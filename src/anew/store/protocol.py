@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -521,6 +521,44 @@ class Lengths(NamedTuple):
     scheduled: int
 
 
+COUNTED_OF_A_KEY: Final = 1_000
+"""Jobs of one key that are counted for somebody who looks."""
+
+
+class LimitedKey(NamedTuple):
+    """The limit of a key, and what it holds back.
+
+    Attributes:
+        limit: Its bounds, bucket and gate.
+        running, blocked: Its jobs that run, and those that wait for it, up to `COUNTED_OF_A_KEY` of each.
+    """
+
+    limit: KeyLimit
+    running: int
+    blocked: int
+
+
+class LimitedKeys(NamedTuple):
+    """Some keys by name, and the name behind which there may be more; None: there are none."""
+
+    keys: list[LimitedKey]
+    stopped_at: str | None
+
+
+class StoreFacts(NamedTuple):
+    """What a store is.
+
+    Attributes:
+        engine: With its version.
+        size: Bytes of all that it holds, without its log.
+        schema: The number of its schema.
+    """
+
+    engine: str
+    size: int
+    schema: int
+
+
 class Reader(Protocol):
     """Reads that may look at many rows; safe to call from one other thread beside the writer."""
 
@@ -575,6 +613,15 @@ class Reader(Protocol):
 
         Looks at some times `most` jobs and gives so many groups; a store may pass over jobs where it has more.
         """
+
+    def breakers(self, most: int, shown: int) -> list[BreakerRow]:
+        """Look at so many breakers by key, and give some of them, first those that are not closed."""
+
+    def limited_keys(self, after: str, most: int, shown: int, *, idle: bool) -> LimitedKeys:
+        """Look at so many keys behind a name, and give some of them by name: those that hold jobs back, or all (`idle`)."""
+
+    def facts(self) -> StoreFacts:
+        """Tell what the store is."""
 
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics whose deliveries are in a queue."""

@@ -236,6 +236,9 @@ class TopicRows(Protocol):
     ) -> list[DeliveryRow]:
         """List deliveries of a subscription, or of all (None), by id: behind one, up to another; of all, the dead ones alone."""
 
+    def last_deliveries_of(self, subscription: int, until: int, limit: int) -> list[DeliveryRow]:
+        """List deliveries of a subscription up to one, the newest first."""
+
     def deliveries_of_message(self, message: int, after: int, limit: int) -> list[DeliveryRow]:
         """List deliveries of a message by subscription, from behind one on."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import NotFound
-from anew.store.topics import DeliveryRow
+from anew.store.topics import AttemptRow, DeliveryRow
+from anew.topics.delivery_policy import Preview
 from anew.topics.publishing import known_topic
 from anew.topics.redelivery import Selection, known_delivery, matching
-from anew.topics.terms import TopicTerms
+from anew.topics.registry import known_subscription
+from anew.topics.terms import TopicTerms, schedule_for
 from anew.topics.views import (
     View,
     attempt_view,
@@ -29,6 +32,12 @@ CHUNK: Final = 500
 SCANNED: Final = 5_000
 """Deliveries that one page looks at, however few of them match; the page's cursor goes on behind them."""
 
+RECENT: Final = 50
+"""Deliveries of a subscription by which it is told how they go."""
+
+COUNTED: Final = 1_000
+"""Subscriptions of a topic that are counted."""
+
 _LAST = (1 << 63) - 1
 
 
@@ -40,6 +49,24 @@ def topics(terms: TopicTerms, after: str, limit: int) -> Verb:
         return _page("topics", [topic_view(row, terms) for row in rows], limit, lambda: rows[-1].name)
 
     return verb
+
+
+def topic(terms: TopicTerms, name: str) -> Verb:
+    """Read one topic; the verb gives it as shown, or raises NotFound."""
+    return lambda batch: topic_view(known_topic(batch, name), terms)
+
+
+def subscribers(batch: Batch, topic: str) -> int:
+    """Count the subscriptions of a topic, up to `COUNTED`."""
+    return batch.store.topics.count_subscribers(topic, COUNTED, batch.now)
+
+
+def schedule(batch: Batch, terms: TopicTerms, topic: str, subscription: int | None = None) -> Preview:
+    """Give the retries that hold for a topic, or for a subscription of it, part by part; raises NotFound."""
+    row = None if subscription is None else known_subscription(batch, subscription)
+    return schedule_for(
+        terms.policy, known_topic(batch, topic).document, None if row is None else row.document
+    )
 
 
 def subscriptions(terms: TopicTerms, topic: str, after: int, limit: int) -> Verb:
@@ -71,11 +98,18 @@ def delivery(key: int) -> Verb:
     return lambda batch: delivery_views(batch, [known_delivery(batch, key)])[0]
 
 
-def deliveries(chosen: Selection, after: int, limit: int) -> Verb:
-    """Read deliveries that match, those of the oldest messages first; the verb gives a page."""
+def deliveries(chosen: Selection, after: int, limit: int, *, newest: bool = False) -> Verb:
+    """Read deliveries that match, those of the oldest messages first; the verb gives a page.
+
+    Args:
+        chosen: Which; of one subscription, where the newest come first.
+        after: From behind this one on.
+        limit: The most to give.
+        newest: The newest come first, and `after` is the one behind which the older ones are.
+    """
 
     def verb(batch: Batch) -> View:
-        rows, position = _matching(batch, chosen, after, limit)
+        rows, position = _matching(batch, chosen, after, limit, newest=newest)
         cursor = None if position is None else f"dlv_{batch.ids.write(position)}"
         return {"deliveries": delivery_views(batch, rows), "cursor": cursor}
 
@@ -83,13 +117,12 @@ def deliveries(chosen: Selection, after: int, limit: int) -> Verb:
 
 
 def _matching(
-    batch: Batch, chosen: Selection, after: int, limit: int
+    batch: Batch, chosen: Selection, after: int, limit: int, *, newest: bool
 ) -> tuple[list[DeliveryRow], int | None]:
     """Give the next deliveries that match, and from where a next page goes on; None: there is none."""
     found: list[DeliveryRow] = []
     for _ in range(SCANNED // CHUNK):
-        is_dead = chosen.status == "dead"
-        chunk = batch.store.topics.deliveries_of(chosen.subscription, after, _LAST, CHUNK, dead=is_dead)
+        chunk = _chunk(batch, chosen, after, newest=newest)
         meant = matching(batch, chosen, chunk)
         if chosen.status is not None:
             statuses = delivery_statuses(batch, meant)
@@ -101,6 +134,45 @@ def _matching(
             return found, None
         after = chunk[-1].id
     return found, after
+
+
+def _chunk(batch: Batch, chosen: Selection, after: int, *, newest: bool) -> list[DeliveryRow]:
+    rows = batch.store.topics
+    if newest:
+        assert chosen.subscription is not None
+        return rows.last_deliveries_of(chosen.subscription, after - 1, CHUNK)
+    return rows.deliveries_of(chosen.subscription, after, _LAST, CHUNK, dead=chosen.status == "dead")
+
+
+class Recent(NamedTuple):
+    """How the last deliveries of a subscription have gone.
+
+    Attributes:
+        counts: By status, of the last `RECENT` ones.
+        last: The attempt that began last among them, as shown; None: there was none.
+    """
+
+    counts: Mapping[str, int]
+    last: View | None
+
+
+def recent(batch: Batch, subscriptions: Sequence[int]) -> list[Recent]:
+    """Tell how the last deliveries of some subscriptions have gone, in this order."""
+    topics = batch.store.topics
+    found = [topics.last_deliveries_of(id_, _LAST, RECENT) for id_ in subscriptions]
+    rows = [row for part in found for row in part]
+    status = dict(zip((row.id for row in rows), delivery_statuses(batch, rows), strict=True))
+    attempts = topics.last_attempts([row.id for row in rows])
+    return [_recent(batch, part, status, attempts) for part in found]
+
+
+def _recent(
+    batch: Batch, rows: Sequence[DeliveryRow], status: Mapping[int, str], attempts: Mapping[int, AttemptRow]
+) -> Recent:
+    made = [attempts[row.id] for row in rows if row.id in attempts]
+    last = max(made, key=lambda one: one.started_at, default=None)
+    counts = Counter(status[row.id] for row in rows)
+    return Recent(counts, None if last is None else attempt_view(batch, last))
 
 
 def attempts(delivery: int, after: int, limit: int) -> Verb:

@@ -363,12 +363,13 @@ def _unconfirmed(batch: Batch, id_: int) -> SubscriptionRow:
     return row
 
 
-_FROM: dict[str, tuple[tuple[str, ...], str]] = {
+TURNS: dict[str, tuple[tuple[str, ...], str]] = {
     "pause": (("active",), "paused"),
     "resume": (("paused",), "active"),
     "disable": (("active", "paused"), "disabled"),
     "enable": (("disabled",), "active"),
 }
+"""By what is done: in which statuses, and the one that it leads to."""
 
 
 def turn(
@@ -388,7 +389,7 @@ def turn(
         reason: Shown with the subscription.
         release: Whether what was held is sent when it goes on; if not, it is cancelled.
     """
-    sources, target = _FROM[move]
+    sources, target = TURNS[move]
 
     def verb(batch: Batch) -> SubscriptionRow:
         row = known_subscription(batch, id_)

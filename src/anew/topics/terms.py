@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,16 @@ from msgspec import Struct
 from anew.config import Webhooks
 from anew.errors import InvalidConfig, InvalidInput
 from anew.jobs.codec import LimitKey
-from anew.topics.delivery_policy import DeliveryPolicy, Throttling, effective, engine_policy, layer_of
+from anew.topics.delivery_policy import (
+    DeliveryPolicy,
+    Layer,
+    Preview,
+    Throttling,
+    effective,
+    engine_policy,
+    layer_of,
+    preview,
+)
 from anew.topics.documents import subscription_document, topic_document
 from anew.topics.guard import GuardSettings
 from anew.topics.keys import Box, load_or_make_secret
@@ -78,12 +88,23 @@ def holding_for(server: bytes, topic: bytes, subscription: bytes | None) -> Hold
         topic: The topic's document.
         subscription: The subscription's; None: what one without blocks of its own would have.
     """
+    policy, sources = effective(_layers(server, topic, subscription))
+    return holding(policy, sources)
+
+
+@lru_cache(maxsize=1024)
+def schedule_for(server: bytes, topic: bytes, subscription: bytes | None) -> Preview:
+    """Give the retries of that policy part by part, as they were given; see `holding_for`."""
+    layers = _layers(server, topic, subscription)
+    return preview(next(({"retry": layer["retry"]} for _, layer in reversed(layers) if "retry" in layer), {}))
+
+
+def _layers(server: bytes, topic: bytes, subscription: bytes | None) -> list[tuple[str, Layer]]:
     above = topic_document(topic)
     layers = [("server", msgspec.json.decode(server)), ("topic", above.delivery_policy)]
     if subscription is not None and not above.lock_delivery_policy:
         layers.append(("subscription", subscription_document(subscription).delivery_policy))
-    policy, sources = effective([(name, layer_of(blocks)) for name, blocks in layers if blocks])
-    return holding(policy, sources)
+    return [(name, layer_of(blocks)) for name, blocks in layers if blocks]
 
 
 def holding(policy: DeliveryPolicy, sources: dict[str, str]) -> Holding:
@@ -123,6 +144,22 @@ def limit_name(subscription: int) -> str:
 def question_name(subscription: int) -> str:
     """Give the name of the key of its confirmations, which go out though nothing else does."""
     return f"$confirmation/{subscription:x}"
+
+
+class OfSubscription(NamedTuple):
+    """What such a key bounds: the deliveries of a subscription, by its own key, or (`asks`) the questions to its endpoint."""
+
+    key: int
+    asks: bool
+
+
+def subscription_of(name: str) -> OfSubscription | None:
+    """Give what a key of a subscription bounds; None of another key."""
+    found = _LIMIT_NAME(name)
+    return None if found is None else OfSubscription(int(found[2], 16), asks=found[1] == "confirmation")
+
+
+_LIMIT_NAME = re.compile(r"\$(subscription|confirmation)/([0-9a-f]{1,16})").fullmatch
 
 
 # -- from settings

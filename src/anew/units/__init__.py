@@ -22,7 +22,7 @@ from anew.units.durations import (
     parse_duration_with_unit,
 )
 from anew.units.shares import format_share, parse_share
-from anew.units.sizes import MAX_SIZE, format_size, parse_size
+from anew.units.sizes import MAX_SIZE, format_size, format_size_about, parse_size
 from anew.units.words import counted, reason_of, refused, refused_as, shown
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "format_range",
     "format_share",
     "format_size",
+    "format_size_about",
     "is_database",
     "milliseconds_of",
     "parse_duration",

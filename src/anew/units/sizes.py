@@ -72,3 +72,12 @@ def format_size(size: int) -> str:
     unit, name = max((unit, name) for name, unit in _SIZE_UNITS.items() if unit <= max(size, 1))
     unit, name = (unit, name) if not name.endswith("ib") else (_SIZE_UNITS[name[0] + "b"], name[0] + "b")
     return f"{size} B" if unit == 1 else f"{Decimal(size) / unit:.2f} {names[name]}"
+
+
+def format_size_about(size: int) -> str:
+    """Write a size for somebody who looks, to three digits at least: ``"68.0 GiB"``, ``"300 KiB"``, ``"17 B"``."""
+    if size < 1024:
+        return f"{size} B"
+    power = min((size.bit_length() - 1) // 10, 5)
+    number = size / 1024**power
+    return f"{number:.{0 if number >= 100 else 1}f} {'KMGTP'[power - 1]}iB"

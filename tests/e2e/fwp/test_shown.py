@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import quote
 
+from tests.e2e.client import Client
 from tests.e2e.command import anew, anew_json
 from tests.e2e.server import ServerProcess
 from tests.faktory_wire import FaktoryWire
@@ -85,3 +88,41 @@ def test_an_id_that_nobody_or_several_have_is_not_found(
     push(wire, queue, jid=f"{queue}-twice")
     done = anew(fwp_server.address, "jobs", "show", f"{queue}-twice")
     assert (done.returncode, f"anew jobs list --jid {queue}-twice" in done.stderr) == (4, True)
+
+
+BAD = b"caf\\ud800\xff"
+"""Half of a surrogate pair, and a byte that is no UTF-8."""
+READ = "caf\ufffd\ufffd"
+
+
+def test_texts_that_are_none_spoil_no_page(fwp_server: ServerProcess, url: str, queue: str) -> None:
+    """Wherever a worker or a producer may say them: the dashboard shows what can be read."""
+    own = queue.encode()
+    client = Client(fwp_server.address)
+    with FaktoryWire(url) as worker:
+        hello = b'HELLO {"v":2,"pid":7,"wid":"%b-%b","hostname":"%b","labels":["%b"]}' % (own, BAD, BAD, BAD)
+        assert worker.say(hello) == "+OK"
+        pushed = b'PUSH {"jid":"%b-job-1","jobtype":"%b","queue":"%b","args":["%b"]}' % (own, BAD, own, BAD)
+        assert worker.say(pushed) == "+OK"
+        assert (worker.ask(f"FETCH {queue}") or {})["jid"] == f"{queue}-job-1"
+        failed = b'FAIL {"jid":"%b-job-1","errtype":"%b","message":"%b","backtrace":["%b"]}' % (
+            own,
+            BAD,
+            BAD,
+            BAD,
+        )
+        assert worker.say(failed) == "+OK"
+        told = client.get(f"/ui/jobs?queue={queue}").body.decode()
+        (job,) = re.findall(r'href="(/ui/jobs/[0-9a-z]{25})"', told)
+        for target, least in (
+            ("/ui", 1),
+            (f"/ui/jobs?queue={queue}&type={quote(READ)}", 4),
+            (job, 4),
+            ("/ui/failures", 2),
+            ("/ui/workers", 3),
+            ("/ui/limits", 0),
+        ):
+            answer = client.get(target)
+            assert answer.status == 200, target
+            assert answer.body.decode().count(READ) >= least, target
+    client.close()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from anew.engine import Acknowledge, Fetch, Reject
-from anew.engine.throttles import free_slots_of, limit_queue, set_throttles
+from anew.engine.throttles import LimitedQueue, free_slots_of, limit_queue, limited_queues, set_throttles
 from anew.engine.verbs import cancel_one, delete_one, patch_one
 from anew.errors import Conflict, InvalidInput, StoreFull
 from anew.jobs import Failed, HoldKind, Job, State
@@ -431,3 +431,26 @@ def test_a_programs_limit_outlives_the_configurations_and_gives_way_to_it(rig: R
     assert "the server's configuration limits the queue 'news'" in str(refused)
     rig.do(call(limit_queue("mail", None)))
     assert set(rig.store.limits) == {"news"}
+
+
+# -- for somebody who looks
+
+
+def test_limited_queues_are_listed_with_how_many_of_their_jobs_may_start(rig: Rig) -> None:
+    limit(rig, scraper=THREE, mail=TIMED, none=Throttle(concurrency=0))
+    rig.put(
+        *[pushed(f"s{nth}") for nth in range(5)],
+        pushed("m", "mail"),
+        pushed("n", "none"),
+        pushed("o", "other"),
+    )
+    fetch(rig)
+    listed = rig.do(call(limited_queues("", 9)))
+    # One of three slots is in use, and four jobs are ready.
+    assert listed == [
+        LimitedQueue("mail", TIMED, 1),
+        LimitedQueue("none", Throttle(concurrency=0), 0),
+        LimitedQueue("scraper", THREE, 2),
+    ]
+    assert rig.do(call(limited_queues("n", 1))) == listed[1:2]
+    assert rig.do(call(limited_queues("z", 9))) == []

@@ -45,6 +45,9 @@ WHOLE_TABLE = {
     "sessions": "one row a process",
     "drop_all_cron_groups": "a row a group, for somebody who removes them all",
     "all_breakers": "one row a service, for somebody who lists them",
+    "breakers_to_show": "so many rows, in the reader's thread, for somebody who looks",
+    "limits_to_show": "so many keys, in the reader's thread, for somebody who looks",
+    "store_facts": "numbers that the engine has of all tables, for somebody who looks",
     "recount": "counts every row, in the reader's thread and after a crash alone",
     "heads_amiss": "a row a queue, for somebody who looks the store over",
     "records_amiss": "every job, for somebody who looks the store over",
@@ -68,6 +71,7 @@ WHOLE_TABLE = {
 """Statements that read a table from end to end, and why they may."""
 
 SORTS = {
+    "breakers_to_show": "by state, in the reader's thread, so many rows",
     "recount": "by queue and state, in the reader's thread",
     "middle_attempts": "one job's records, of which there are as many as are kept and one more",
     "counted_attempts": "one job's kinds of errors",
@@ -270,6 +274,7 @@ SEARCHES = {
     "leave_deliveries": "delivery_pair",
     "purge_publications": "publication_purge",
     "deliveries_of": "delivery_subscription",
+    "last_deliveries_of": "delivery_subscription",
     "dead_deliveries": "delivery_dead",
     "delivery_of": "delivery_pair",
     "deliveries_of_message": "delivery_pair",
@@ -297,7 +302,7 @@ BY_KEY = [
     "fold_into", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
     "drop_leftover",
     "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
-    "drop_slots", "all_crons", "group_crons",
+    "drop_slots", "all_crons", "all_crons_undecoded", "group_crons", "limit_at",
     "read_cron", "drop_cron", "drop_group_crons", "cron_extent", "cron_groups",
     "read_cron_group", "drop_cron_group", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",

@@ -21,7 +21,7 @@ NOW = 1_700_000_000_000
 Node = dict[str, Any]
 
 WHOLE_TABLE = {name: why for name, why in sqlite.WHOLE_TABLE.items() if name in STATEMENTS.named()} | {
-    "extent": "every job, for somebody who looks the store over",
+    "count_jobs": "every job, for somebody who looks the store over",
     "count_refused": "the outbox, for somebody who looks the store over",
     "empty_queue": "removes all",
     "delete_all_payloads": "removes all",

@@ -85,7 +85,7 @@ def _schema(connection: Connection, url: str, facts: dict[str, str]) -> Iterator
 
 def _content(reading: WriterReading, facts: dict[str, str], now: int) -> Iterator[Finding]:
     meta = dict(reading.run("read_meta").fetchall())
-    ((jobs, size),) = reading.run("extent").fetchall()
+    ((jobs,),), ((_, size, _),) = reading.run("count_jobs").fetchall(), reading.run("store_facts").fetchall()
     facts["jobs"], facts["size"] = str(jobs), f"{size / (1 << 20):.1f} MiB"
     alive = {session for (session,) in reading.run("alive_sessions").fetchall()}
     ids, last_key = IdText(str(meta["tag"])), int(meta["last_key"])

@@ -105,6 +105,11 @@ SELECT @subscription FROM subscription WHERE topic = ?1 AND endpoint >= ?2 AND e
 SELECT @delivery FROM delivery WHERE (subscription, id) > (?1, ?2) AND (subscription, id) <= (?1, ?3)
 ORDER BY subscription, id LIMIT ?4;
 
+-- name: last_deliveries_of
+-- The last deliveries of a subscription up to one, the newest first.
+SELECT @delivery FROM delivery WHERE (subscription, id) >= (?1, 0) AND (subscription, id) <= (?1, ?2)
+ORDER BY subscription DESC, id DESC LIMIT ?3;
+
 -- name: delivery_of
 -- The delivery of a message to a subscription.
 SELECT @delivery FROM delivery WHERE (message, subscription) >= (?1, ?2) AND (message, subscription) <= (?1, ?2);
@@ -168,10 +173,14 @@ SELECT id FROM job WHERE (
     OR payload_bytes <> coalesce((SELECT sum(length(data)) FROM payload WHERE job_id = job.id), 0)
 ) AND id NOT IN (SELECT job_id FROM attempt WHERE outcome = 'corrupt');
 
--- name: extent
--- For the doctor: how many jobs there are, and the bytes of all tables.
-SELECT (SELECT count(*) FROM job), (SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
-    WHERE relnamespace = 'anew'::regnamespace AND relkind = 'r');
+-- name: count_jobs
+-- For the doctor: how many jobs there are.
+SELECT count(*) FROM job;
+
+-- name: store_facts
+-- What the store is: its engine, the bytes of all tables, and the number of its schema.
+SELECT 'PostgreSQL ' || current_setting('server_version'), (SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+    WHERE relnamespace = 'anew'::regnamespace AND relkind = 'r'), (SELECT version FROM schema_version);
 
 -- name: alive_sessions
 -- For the doctor: the sessions whose processes have the locks that show that they live.

@@ -29,11 +29,11 @@ class Breakers:
     def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
         """Read breakers by key, or all; those that have no row yet are left out."""
         if keys is None:
-            return [_row_of(row) for row in self._run("all_breakers").fetchall()]
+            return [breaker_of(row) for row in self._run("all_breakers").fetchall()]
         rows: list[BreakerRow] = []
         for part in in_lists(keys):
             found = self._run("breakers", tuple(part), len(part)).fetchall()
-            rows += [_row_of(row) for row in found]
+            rows += [breaker_of(row) for row in found]
         return rows
 
     def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
@@ -43,7 +43,8 @@ class Breakers:
             self._run("write_breakers", tuple(values), len(part))
 
 
-def _row_of(row: Sequence[Any]) -> BreakerRow:
+def breaker_of(row: Sequence[Any]) -> BreakerRow:
+    """Give the breaker of a row."""
     fields = dict(zip(_FIELDS, row, strict=True))
     if row[_STATE_AT] not in _STATES:  # a damaged row must not stop the workers
         return BreakerRow(key=row[0])

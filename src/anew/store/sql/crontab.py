@@ -10,6 +10,7 @@ from msgspec.structs import astuple
 
 from anew.jobs.cron_entry import CronEntry, CronGroup
 from anew.store.protocol import CronRow
+from anew.store.sql.rows import text_of
 from anew.store.sql.statements import Run, in_widths
 
 DUE_BYTES = 8 << 20
@@ -51,7 +52,10 @@ class Crontab:
 
     def all_crons(self, after: tuple[str, str], limit: int) -> list[CronRow]:
         """List entries of all groups without their jobs, from behind one of them on."""
-        return self._rows("all_crons", (*after, limit))
+        try:
+            return self._rows("all_crons", (*after, limit))
+        except UnicodeDecodeError:
+            return [_decoded(row) for row in self._run("all_crons_undecoded", (*after, limit)).fetchall()]
 
     def cron(self, group: str, name: str) -> CronRow | None:
         """Read one entry."""
@@ -107,3 +111,9 @@ def _row_of(row: Sequence[Any]) -> CronRow:
     fields = dict(zip(_FIELDS, columns, strict=True))
     fields["paused"] = bool(fields["paused"])
     return CronRow(group, name, CronEntry(**fields), job, bool(group_paused), group_timezone)
+
+
+def _decoded(row: Sequence[Any]) -> CronRow:
+    """Give a row whose texts come as bytes, some of them damaged."""
+    *columns, job, group_paused, group_timezone = row
+    return _row_of((*map(text_of, columns), job, group_paused, text_of(group_timezone)))

@@ -37,12 +37,7 @@ class LimitedRows:
     def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
         """Read the limits of keys; those that have none are left out."""
         rows = chain.from_iterable(self._rows("limit_keys", part) for part in in_lists(names))
-        return {
-            name: KeyLimit(
-                name, _bounds.decode(bounds), Bucket(debt, at), look_at, Gate(until, bool(probing))
-            )
-            for name, bounds, debt, at, look_at, until, probing in rows
-        }
+        return {row[0]: key_limit_of(row) for row in rows}
 
     def write_limits(self, limits: Sequence[KeyLimit]) -> None:
         """Write limits, new ones and others."""
@@ -168,3 +163,9 @@ def _values(one: KeyLimit) -> tuple[Any, ...]:
     gate, bucket = one.gate, one.bucket
     bounds = msgspec.json.encode(one.throttle)
     return one.name, bounds, bucket.debt, bucket.at, one.look_at, gate.closed_until, gate.probing
+
+
+def key_limit_of(row: Sequence[Any]) -> KeyLimit:
+    """Give the limit of a row."""
+    name, bounds, debt, at, look_at, until, probing = row
+    return KeyLimit(name, _bounds.decode(bounds), Bucket(debt, at), look_at, Gate(until, bool(probing)))

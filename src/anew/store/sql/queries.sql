@@ -182,7 +182,7 @@ SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL ORDER B
 
 -- name: heads_behind
 -- Those that come behind one of them.
-SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL AND (head_priority, head_id) > (?, ?)
+SELECT head_priority, head_id, @bytes(name) FROM queue WHERE head_id IS NOT NULL AND (head_priority, head_id) > (?, ?)
 ORDER BY head_priority, head_id LIMIT ?;
 
 -- name: read_queues
@@ -199,11 +199,11 @@ SELECT @sums FROM queue;
 
 -- name: busiest
 -- The queues with the most ready jobs.
-SELECT name, paused, @counters FROM queue WHERE @shown ORDER BY ready + blocked DESC, name LIMIT ?;
+SELECT @bytes(name), paused, @counters FROM queue WHERE @shown ORDER BY ready + blocked DESC, name LIMIT ?;
 
 -- name: queue_rows
 -- Queues that have jobs or are paused, from a name on.
-SELECT name, paused, @counters FROM queue WHERE name >= ? AND @shown ORDER BY name LIMIT ?;
+SELECT @bytes(name), paused, @counters FROM queue WHERE name >= ? AND @shown ORDER BY name LIMIT ?;
 
 -- name: queue_count
 -- How many there are.
@@ -690,6 +690,11 @@ SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
 SELECT group_name, name, @cron, @no_bytes, @group_paused, @group_timezone FROM cron
 WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
 
+-- name: all_crons_undecoded
+-- The same where a text of one of them is no UTF-8.
+SELECT @bytes(group_name), @bytes(name), @undecoded_cron, @no_bytes, @group_paused, @bytes(@group_timezone) FROM cron
+WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
+
 -- name: group_crons
 -- Entries of one group behind one of them, in order.
 SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron
@@ -748,6 +753,10 @@ SELECT @breaker FROM breaker WHERE key IN (@marks) ORDER BY key;
 -- name: all_breakers
 -- All of them, for somebody who lists them.
 SELECT @breaker FROM breaker ORDER BY key;
+
+-- name: breakers_to_show
+-- Of the first so many, some, first those that are not closed.
+SELECT @undecoded_breaker FROM (SELECT @breaker FROM breaker ORDER BY key LIMIT ?1) AS b ORDER BY state = 'closed', key LIMIT ?2;
 
 -- name: write_breakers
 -- Circuit breakers as they are now.
@@ -872,6 +881,21 @@ SELECT look_at FROM limit_key WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1
 -- name: add_limited
 -- Jobs of keys.
 INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
+
+-- name: limits_to_show
+-- Keys behind a name, with how many of their jobs run and how many are blocked, each up to a number (?5): of the next so many (?2)
+-- those that have blocked jobs, or all (?3 = 1).
+SELECT @bytes(name), bounds, debt, at, look_at, closed_until, probing,
+    (SELECT count(*) FROM (SELECT 1 FROM limited AS r @then job ON job.id = r.job_id
+        WHERE r.name = k.name AND r.standing = 2 AND job.state + 0 = @IN_FLIGHT LIMIT ?5) AS running),
+    (SELECT count(*) FROM (SELECT 1 FROM limited AS b WHERE b.name = k.name AND b.standing = 1 LIMIT ?5) AS blocked)
+FROM (SELECT * FROM limit_key WHERE name > ?1 ORDER BY name LIMIT ?2) AS k
+WHERE ?3 = 1 OR (SELECT 1 FROM limited AS f WHERE f.name = k.name AND f.standing = 1 LIMIT 1) IS NOT NULL
+ORDER BY name LIMIT ?4;
+
+-- name: limit_at
+-- The name of a key so many behind one.
+SELECT @bytes(name) FROM limit_key WHERE name > ? ORDER BY name LIMIT 1 OFFSET ?;
 
 -- name: limited_jobs
 -- Those of some jobs that have a key, with their places.
@@ -1047,6 +1071,10 @@ SELECT @delivery FROM delivery WHERE id IN (@marks);
 -- name: deliveries_of
 -- Deliveries of a subscription.
 SELECT @delivery FROM delivery WHERE subscription = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?;
+
+-- name: last_deliveries_of
+-- The last deliveries of a subscription up to one, the newest first.
+SELECT @delivery FROM delivery WHERE subscription = ? AND id <= ? ORDER BY id DESC LIMIT ?;
 
 -- name: dead_deliveries
 -- Dead deliveries.

@@ -8,13 +8,29 @@ from itertools import accumulate, takewhile
 from typing import Any, Protocol
 
 from anew.jobs import Job, State
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.key_limits import Place
-from anew.store.protocol import Due, FailureGroup, Filter, JobList, Lengths, Page, QueueRow, Recount
+from anew.store.protocol import (
+    COUNTED_OF_A_KEY,
+    Due,
+    FailureGroup,
+    Filter,
+    JobList,
+    Lengths,
+    LimitedKey,
+    LimitedKeys,
+    Page,
+    QueueRow,
+    Recount,
+    StoreFacts,
+)
+from anew.store.sql.breakers import breaker_of
 from anew.store.sql.filters import Bound, count_statement, find_statement
 from anew.store.sql.job_lists import next_places, rank
+from anew.store.sql.limited import key_limit_of
 from anew.store.sql.payloads import read_payload
 from anew.store.sql.queues import Counted, by_state, counted
-from anew.store.sql.rows import BLOCKED, STATE, damage, job_of
+from anew.store.sql.rows import BLOCKED, STATE, damage, job_of, text_of
 from anew.store.sql.statements import Run, Statements, in_lists, in_widths
 from anew.store.topics import TopicFigures
 
@@ -129,7 +145,7 @@ class SqlReader:
 
     def _queue_rows(self, name: str, bound: Bound) -> list[QueueRow]:
         rows: list[tuple[Any, ...]] = self._run(name, bound).fetchall()
-        return [QueueRow(queue, bool(paused), by_state(jobs)) for queue, paused, *jobs in rows]
+        return [QueueRow(text_of(queue), bool(paused), by_state(jobs)) for queue, paused, *jobs in rows]
 
     def due_until(self, most: int) -> Due:
         """Look at the jobs that wait for their time; see `Reader`."""
@@ -147,9 +163,33 @@ class SqlReader:
         """Group jobs that are dead or will be tried again; see `Reader`."""
         rows: list[tuple[Any, ...]] = self._run("failing", (most, groups)).fetchall()
         return [
-            FailureGroup(_text(kind) or "", _text(error), dead, retrying, failed_at, _text(message) or "")
+            FailureGroup(
+                text_of(kind) or "", text_of(error), dead, retrying, failed_at, text_of(message) or ""
+            )
             for kind, error, dead, retrying, failed_at, message in rows
         ]
+
+    def breakers(self, most: int, shown: int) -> list[BreakerRow]:
+        """Look at so many breakers; see `Reader`."""
+        rows = self._run("breakers_to_show", (most, shown)).fetchall()
+        return [breaker_of([text_of(value) for value in row]) for row in rows]
+
+    def limited_keys(self, after: str, most: int, shown: int, *, idle: bool) -> LimitedKeys:
+        """Look at so many keys behind one; see `Reader`."""
+        rows: list[tuple[Any, ...]] = self._run(
+            "limits_to_show", (after, most, int(idle), shown + 1, COUNTED_OF_A_KEY)
+        ).fetchall()
+        keys = [
+            LimitedKey(key_limit_of((text_of(name), *limit)), running, blocked)
+            for name, *limit, running, blocked in rows[:shown]
+        ]
+        if len(rows) > shown:
+            return LimitedKeys(keys, keys[-1].limit.name)
+        return LimitedKeys(keys, text_of(self._one_of("limit_at", after, most - 1)))
+
+    def facts(self) -> StoreFacts:
+        """Tell what the store is."""
+        return StoreFacts(*self._run("store_facts").fetchone())
 
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics."""
@@ -168,8 +208,8 @@ class SqlReader:
         place: tuple[Any, ...] = (-1, -1)
         while most > 0:
             heads = self._run("heads_behind", (*place, min(most, 1_000))).fetchall()
-            for _, _, queue in heads:
-                priority = -1
+            for _, _, name in heads:
+                queue, priority = text_of(name), -1
                 while most > 0:
                     head = self._run("next_priority", (queue, priority)).fetchone()
                     if head is None:
@@ -233,14 +273,13 @@ class SqlReader:
         names = [name for (name,) in self._run("queue_texts")]
         return [name for name in names if name.decode("utf-8", "replace").encode() != name]
 
+    def _one_of(self, name: str, *bound: Any) -> Any:
+        row = self._run(name, bound).fetchone()
+        return None if row is None else row[0]
+
     def _one(self, text: str, bound: Bound) -> object:
         row = self._link.execute(self._link.statements.say(text), bound).fetchone()
         return None if row is None else row[0]
-
-
-def _text(stored: bytes | None) -> str | None:
-    """Give a text of which a bit may have flipped."""
-    return None if stored is None else stored.decode("utf-8", "replace")
 
 
 def recounted(run: Run) -> int:

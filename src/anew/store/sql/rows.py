@@ -274,3 +274,8 @@ def error_of(row: Row) -> ErrorRecord:
     return ErrorRecord(
         attempt, outcome or "", message or "", error_type, backtrace, dequeued_at, failed_at, decision, worker
     )
+
+
+def text_of(value: Any) -> Any:
+    """Give a text that was read as bytes, since a bit of it may have flipped; anything else as it is."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

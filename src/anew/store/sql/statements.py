@@ -43,12 +43,19 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@taken": TAKEN_COLUMNS,
     "@reserved": RESERVED_COLUMNS,
     "@cron": ", ".join(CronEntry.__struct_fields__),
+    "@undecoded_cron": ", ".join(
+        f"@bytes({name})" if name in ("expression", "timezone") else name
+        for name in CronEntry.__struct_fields__
+    ),
     "@new_cron": ", ".join(f"{name} = excluded.{name}" for name in CronEntry.__struct_fields__),
     "@cron_group": ", ".join(CronGroup.__struct_fields__),
     "@new_cron_group": ", ".join(f"{name} = excluded.{name}" for name in CronGroup.__struct_fields__),
     "@group_paused": "(SELECT g.paused FROM cron_group AS g WHERE g.name = cron.group_name)",
     "@group_timezone": "(SELECT g.timezone FROM cron_group AS g WHERE g.name = cron.group_name)",
     "@breaker": ", ".join(BreakerRow.__struct_fields__),
+    "@undecoded_breaker": ", ".join(
+        f"@bytes({name})" if name in ("key", "state") else name for name in BreakerRow.__struct_fields__
+    ),
     "@new_breaker": ", ".join(
         f"{name} = excluded.{name}" for name in BreakerRow.__struct_fields__ if name != "key"
     ),

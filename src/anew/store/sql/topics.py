@@ -151,6 +151,10 @@ class SqlTopics:
             DeliveryRow, "dead_deliveries" if dead else "deliveries_between", after, until, limit
         )
 
+    def last_deliveries_of(self, subscription: int, until: int, limit: int) -> list[DeliveryRow]:
+        """List deliveries of a subscription up to one, the newest first."""
+        return self._all(DeliveryRow, "last_deliveries_of", subscription, until, limit)
+
     def deliveries_of_message(self, message: int, after: int, limit: int) -> list[DeliveryRow]:
         """List deliveries of a message by subscription, from behind one on."""
         return self._all(DeliveryRow, "deliveries_of_message", message, after, limit)

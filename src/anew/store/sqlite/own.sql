@@ -22,3 +22,7 @@ SELECT id FROM job WHERE (
     state NOT IN (@STATES) OR NOT json_valid(CAST(coalesce(policy, '1') AS TEXT)) OR (payload IS NULL AND payload_bytes IS NULL)
     OR payload_bytes <> coalesce((SELECT sum(length(data)) FROM payload WHERE job_id = job.id), 0)
 ) AND id NOT IN (SELECT job_id FROM attempt WHERE outcome = 'corrupt');
+
+-- name: store_facts
+-- What the store is: its engine, the bytes that it has, and the number of its schema.
+SELECT 'SQLite ' || sqlite_version(), page_count * page_size, user_version FROM pragma_page_count, pragma_page_size, pragma_user_version;

@@ -19,6 +19,9 @@ PAGES: Final = {
     "/ui/failures": "Failures",
     "/ui/workers": "Workers",
     "/ui/crons": "Cron",
+    "/ui/webhooks": "Webhooks",
+    "/ui/limits": "Limits",
+    "/ui/server": "Server",
     "/lab": "Lab",
 }
 """What stands at the head of every page."""
@@ -34,6 +37,14 @@ DONE: Final = {
     "quiet": ("The worker gets no more jobs.", ""),
     "terminate": ("The worker is told to end with its next heartbeat.", ""),
     "fire": ("The entry has enqueued its job.", ""),
+    "disable": ("Disabled.", ""),
+    "enable": ("Enabled. What it has missed is sent by: Send again.", ""),
+    "ask": ("The endpoint is asked again whether it wants the messages.", ""),
+    "replay": ("They are sent again, the oldest first.", ""),
+    "test": ("A test message is on its way. Look again to see what became of it.", ""),
+    "send": ("The delivery is on its way.", ""),
+    "stop": ("The delivery is cancelled.", ""),
+    "close": ("The breaker is closed.", ""),
 }
 """What an action says when it is done: of one, of many. An address names it by its key: a link cannot put words into a page."""
 
