@@ -42,7 +42,9 @@ def fire_due(batch: Batch) -> int:
     try:
         due = batch.store.due_crons(batch.now, FIRED)
     except UnicodeDecodeError:
-        log.exception("cron entries cannot be read; none fires before the next start")
+        stopped = batch.store.stop_damaged_crons(batch.now, FIRED)
+        log.exception("cron entries cannot be read and are stopped", extra={"entries": stopped})
+        batch.cron_changed = stopped > 0  # the others fire in the next batch
         return 0
     for row in due:
         try:

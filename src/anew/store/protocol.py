@@ -994,6 +994,9 @@ class Store(Protocol):
         Gives fewer where their jobs are long.
         """
 
+    def stop_damaged_crons(self, now: int, limit: int) -> int:
+        """Where `due_crons` has met a UnicodeDecodeError: have the due entries that it is about wait for no slot; tell how many."""
+
     def next_slot(self) -> int | None:
         """Give the earliest slot that a cron entry waits for, epoch ms."""
 

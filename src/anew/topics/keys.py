@@ -167,6 +167,7 @@ def load_or_make_secret(path: Path) -> bytes:
 
 def _make_secret(path: Path) -> None:
     """Write a secret whole and synced, and only then give it its name; the first of several counts."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # there is none yet where the store is no file
     # A name of chance: processes in two containers may have the same id, and threads of one process have.
     descriptor, made = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # readable by its user alone
     try:

@@ -161,9 +161,16 @@ def test_what_somebody_else_is_making_is_not_written_into(
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfig, match=r"webhooks\.key cannot be used: No such file"):
-        load_or_make_secret(tmp_path / "none" / "webhooks.key")
+def test_a_folder_that_is_not_there_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "webhooks.key"
+    assert load_or_make_secret(path) == path.read_bytes()
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidConfig, match=r"webhooks\.key cannot be used: (File exists|Not a directory)"):
+        load_or_make_secret(tmp_path / "file" / "webhooks.key")
 
 
 def test_no_request_shows_its_secret_as_text() -> None:

@@ -41,6 +41,14 @@ class Crontab:
                 break
         return found
 
+    def stop_damaged_crons(self, now: int, limit: int) -> int:
+        """Have those of the due entries wait for no slot that have a text which is no UTF-8; tell how many."""
+        rows = self._run("due_crons_undecoded", (now, limit)).fetchall()
+        damaged = [row[:2] for row in rows if not all(map(_is_sound, row))]
+        for names in damaged:
+            self._run("stop_cron", names)
+        return len(damaged)
+
     def next_slot(self) -> int | None:
         """Tell the earliest slot that an entry waits for."""
         rows = self._run("next_slot").fetchall()
@@ -111,6 +119,10 @@ def _row_of(row: Sequence[Any]) -> CronRow:
     fields = dict(zip(_FIELDS, columns, strict=True))
     fields["paused"] = bool(fields["paused"])
     return CronRow(group, name, CronEntry(**fields), job, bool(group_paused), group_timezone)
+
+
+def _is_sound(value: Any) -> bool:
+    return not isinstance(value, bytes) or text_of(value).encode() == value
 
 
 def _decoded(row: Sequence[Any]) -> CronRow:

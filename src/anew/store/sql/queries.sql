@@ -681,6 +681,15 @@ SELECT day, processed, failed FROM day;
 SELECT group_name, name, @cron, job, @group_paused, @group_timezone FROM cron
 WHERE next_at <= ? ORDER BY next_at LIMIT ?;
 
+-- name: due_crons_undecoded
+-- The same where a text of one of them is no UTF-8, without their jobs.
+SELECT @bytes(group_name), @bytes(name), @undecoded_cron, @no_bytes, @group_paused, @bytes(@group_timezone) FROM cron
+WHERE next_at <= ? ORDER BY next_at LIMIT ?;
+
+-- name: stop_cron
+-- An entry, by the bytes of its names.
+UPDATE cron SET next_at = NULL WHERE @bytes(group_name) = ? AND @bytes(name) = ?;
+
 -- name: next_slot
 -- The earliest slot that an entry waits for.
 SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;

@@ -101,7 +101,7 @@ class SqlStore:
         self.drop_crons, self.cron_extent = crontab.drop_crons, crontab.cron_extent
         self.cron_groups, self.cron_group = crontab.cron_groups, crontab.cron_group
         self.write_cron_group, self.drop_cron_group = crontab.write_cron_group, crontab.drop_cron_group
-        self.drop_all_crons = crontab.drop_all_crons
+        self.drop_all_crons, self.stop_damaged_crons = crontab.drop_all_crons, crontab.stop_damaged_crons
         breakers = Breakers(run)
         self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
         self._hooks, self._topics = SqlHooks(run), SqlTopics(run)
