@@ -16,6 +16,7 @@ from anew.web.dashboard.limits import QUEUES as QUEUES_OF_LIMITS
 from anew.web.dashboard.pages import QUEUES
 
 from .client import Client
+from .server import ServerProcess
 from .wire import Response
 
 FORM = "application/x-www-form-urlencoded"
@@ -362,6 +363,17 @@ def test_the_server_tells_what_it_is(fresh: Callable[..., Client], tmp_path: Any
     if "PostgreSQL" not in told:
         assert str(root_dir / "anew.db") in told
         assert re.search(r"Free [0-9.]+ [KMGTP]iB; below 512 MiB new jobs are refused", told)
+
+
+def test_processes_on_the_store_are_listed_with_the_jobs_that_they_hold(
+    server: ServerProcess, client: Client, queue: str
+) -> None:
+    client.enqueue(queue)
+    with client.take(queue) as stream:
+        stream.next_job()
+        told = text_of(page(client, "/ui/workers"))
+    (jobs,) = re.findall(rf"{server.pid} \(this server\) .* ago (\d+)", told)
+    assert int(jobs) >= 1
 
 
 def test_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -> None:

@@ -32,6 +32,7 @@ from anew.store.protocol import (
     LimitedJob,
     LimitedKeys,
     Page,
+    Process,
     QueueRow,
     Reader,
     Store,
@@ -90,6 +91,8 @@ class PageReads(Protocol):
     def queue_rows(self, start: str, most: int) -> list[QueueRow]: ...
 
     def queue_count(self) -> int: ...
+
+    def processes(self, most: int) -> list[Process]: ...
 
     def ended(self) -> Mapping[int, tuple[int, int]]: ...
 

@@ -258,6 +258,21 @@ class Session(NamedTuple):
     alive: bool
 
 
+class Process(NamedTuple):
+    """A process that may hold jobs, for people.
+
+    Attributes:
+        session: Its number.
+        started_at: Since when it has the store open, epoch ms.
+        jobs: How many it holds, by streams and reservations that came to it too.
+    """
+
+    session: int
+    pid: int
+    started_at: int
+    jobs: int
+
+
 @dataclass(slots=True)
 class Identity:
     """What a store keeps about itself for life.
@@ -597,6 +612,9 @@ class Reader(Protocol):
 
     def queue_count(self) -> int:
         """Count the queues that have jobs or are paused."""
+
+    def processes(self, most: int) -> list[Process]:
+        """List processes that have the store open, the first ones, so many."""
 
     def due_until(self, most: int) -> Due:
         """Look at the jobs that wait for their time, the next ones first, up to so many of each kind."""

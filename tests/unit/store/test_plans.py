@@ -43,6 +43,7 @@ WHOLE_TABLE = {
     "staged_by_nobody": "a row for each long payload that is being written just now",
     "leftovers": "ends at its limit",
     "sessions": "one row a process",
+    "processes": "one row a process and the jobs in flight, for somebody who looks",
     "stop_cron": "a row an entry, where one is damaged",
     "drop_all_cron_groups": "a row a group, for somebody who removes them all",
     "all_breakers": "one row a service, for somebody who lists them",
@@ -72,6 +73,7 @@ WHOLE_TABLE = {
 """Statements that read a table from end to end, and why they may."""
 
 SORTS = {
+    "processes": "the jobs in flight by who holds them, for somebody who looks",
     "breakers_to_show": "by state, in the reader's thread, so many rows",
     "recount": "by queue and state, in the reader's thread",
     "middle_attempts": "one job's records, of which there are as many as are kept and one more",

@@ -780,6 +780,12 @@ INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;
 -- All processes that may hold jobs.
 SELECT id, pid, started_at FROM session ORDER BY id;
 
+-- name: processes
+-- The same with how many jobs each holds, for people.
+SELECT id, pid, started_at, coalesce(held.jobs, 0) FROM session LEFT JOIN (
+    SELECT hold_owner, count(*) AS jobs FROM job WHERE state = @IN_FLIGHT GROUP BY hold_owner
+) AS held ON held.hold_owner = session.id ORDER BY id LIMIT ?;
+
 -- name: close_session
 -- A process that holds no jobs any more.
 DELETE FROM session WHERE id = ?;

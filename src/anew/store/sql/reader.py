@@ -20,6 +20,7 @@ from anew.store.protocol import (
     LimitedKey,
     LimitedKeys,
     Page,
+    Process,
     QueueRow,
     Recount,
     StoreFacts,
@@ -142,6 +143,10 @@ class SqlReader:
         """Count the queues that have jobs or are paused."""
         ((count,),) = self._run("queue_count").fetchall()
         return int(count)
+
+    def processes(self, most: int) -> list[Process]:
+        """List processes that have the store open, the first ones, so many."""
+        return [Process(*row) for row in self._run("processes", (most,)).fetchall()]
 
     def _queue_rows(self, name: str, bound: Bound) -> list[QueueRow]:
         rows: list[tuple[Any, ...]] = self._run(name, bound).fetchall()

@@ -81,6 +81,7 @@ class Pages:
         self._workers = context.workers
         self._submit = context.commit.submit
         self._ids = context.engine.ids
+        self._session = context.engine.store.session
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._default = default
@@ -154,17 +155,19 @@ class Pages:
         start = given.get("from", "")
         found = [worker for worker in self._workers.connected() if worker.id >= start]
 
-        def listed() -> dict[str, Any]:
-            return {
-                "here": UI + "/workers",
-                "said": _said(given),
-                "workers": [shown.worker_row(worker, now) for worker in found[:WORKERS]],
-                "next": [
-                    f"{UI}/workers?from={encoded(worker.id)}" for worker in found[WORKERS : WORKERS + 1]
+        def read(look: PageReads) -> bytes:
+            return render(
+                "workers.html",
+                here=UI + "/workers",
+                said=_said(given),
+                workers=[shown.worker_row(worker, now) for worker in found[:WORKERS]],
+                next=[f"{UI}/workers?from={encoded(worker.id)}" for worker in found[WORKERS : WORKERS + 1]],
+                processes=[
+                    shown.process_row(process, self._session, now) for process in look.processes(WORKERS)
                 ],
-            }
+            )
 
-        show(self._reads, request, form, "workers.html", listed)
+        self._reads.look(read, written(request, form))
 
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List cron entries."""

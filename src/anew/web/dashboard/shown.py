@@ -20,7 +20,7 @@ from anew.jobs.terms import policy_of
 from anew.jobs.transitions import sources
 from anew.lab.charts.link import link
 from anew.lab.laws.spans import spans
-from anew.store.protocol import QueueRow
+from anew.store.protocol import Process, QueueRow
 from anew.units import DAY_MS, format_duration, format_duration_about, format_range, format_size
 
 MOST_TEXT: Final = 64 << 10
@@ -272,6 +272,22 @@ def worker_row(worker: ConnectedWorker, now: int) -> dict[str, Any]:
             for word, state in (("quiet", WorkerState.QUIET), ("terminate", WorkerState.TERMINATE))
             if worker.state < state and (word == "quiet" or worker.door == "faktory")
         ],
+    }
+
+
+def process_row(process: Process, ours: int, now: int) -> dict[str, Any]:
+    """Give what the list of processes shows of one.
+
+    Args:
+        process: As it is read.
+        ours: The session of this server.
+        now: Epoch ms.
+    """
+    return {
+        "pid": process.pid,
+        "since": moment(process.started_at, now),
+        "jobs": process.jobs,
+        "ours": process.session == ours,
     }
 
 
