@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from .client import MSGPACK, Client
+from .server import ServerProcess
 
 FAR_MS = 4_102_444_800_000
 RICH = {
@@ -83,3 +85,21 @@ def test_many_dead_jobs_are_sent_round_again(client: Client, queue: str, spread:
     assert client.job(kept)["ready_at"] == FAR_MS
     assert client.post(f"/v1/jobs/retry?queue={queue}").data == {"retried": 0}
     client.delete(f"/jobs?queue={queue}")
+
+
+def test_changes_of_many_jobs_are_logged_without_what_payloads_hold(
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client]
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    client.enqueue_many("q", 3, payload={"secret": "hunter2"})
+    assert client.patch("/jobs?queue=q&filter=.secret%20==%20%22hunter2%22", {"priority": 1}).data == {
+        "patched": 3
+    }
+    logged = server.await_record("jobs changed together")
+    assert (logged["change"], logged["jobs"], logged["queue"]) == ("patched", 3, "q")
+    assert "hunter2" not in str(logged)
+    assert client.delete("/jobs").data == {"deleted": 3}
+    assert server.await_record("jobs changed together")["jobs"] == 3
+    client.post("/reset")
+    server.await_record("all jobs and cron entries are removed")

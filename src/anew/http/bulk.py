@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,11 @@ from anew.engine.ops import Done
 from anew.errors import AnewError
 from anew.http.api import Context
 from anew.store.protocol import Filter
+
+log = logging.getLogger("anew.http")
+
+NAMED = 10
+"""States, queues and types that the log names of a change of many jobs."""
 
 
 class ManyJobs:
@@ -22,6 +28,7 @@ class ManyJobs:
 
     def change(
         self,
+        name: str | None,
         where: Filter,
         expression: str | None,
         change: ChunkChange,
@@ -30,17 +37,24 @@ class ManyJobs:
         *,
         counted: bool = False,
     ) -> None:
-        """Change all jobs that match.
+        """Change all jobs that match, and log it: it is what somebody asks about afterwards.
 
         Args:
+            name: What is done to them, for the log; None: nothing.
             where, expression: Which jobs.
             change: What is done to each chunk.
             gone: Tells that nobody waits for the end any more; a change that searches by an expression ends then.
             done: Called with how many have been changed, or an AnewError.
             counted: It has to know beforehand how many they are.
         """
+
+        def told(result: Any) -> None:
+            if name is not None and isinstance(result, int):
+                _log_change(name, result, where)
+            done(result)
+
         if expression is None:
-            self._bulk.start(where, change, done)
+            self._bulk.start(where, change, told)
             return
         text = expression
 
@@ -52,7 +66,7 @@ class ManyJobs:
                 done(found)
                 return
             try:
-                self._bulk.start(where, change, done, sift=sift, total=found)
+                self._bulk.start(where, change, told, sift=sift, total=found)
             except AnewError as error:  # the caller has returned: nobody else would catch it
                 done(error)
 
@@ -60,6 +74,13 @@ class ManyJobs:
             self._searches.count(where, text, gone, start)
         else:
             self._searches.check(text, gone, start)
+
+
+def _log_change(name: str, jobs: int, where: Filter) -> None:
+    """Log a change of many jobs, without the expression by which they were found: it may repeat what payloads hold."""
+    parts = {"state": where.states, "queue": where.queues, "type": where.types}
+    shown = {part: ",".join(sorted(values)[:NAMED]) for part, values in parts.items() if values is not None}
+    log.info("jobs changed together", extra={"change": name, "jobs": jobs} | shown)
 
 
 def _later(seconds: float, go_on: Callable[[], None]) -> None:

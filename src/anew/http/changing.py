@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ from anew.net.chunks import at_once
 from anew.net.seam import Request
 from anew.store.protocol import Filter
 from anew.units import parse_duration
+
+log = logging.getLogger("anew.http")
 
 _ENDED = ("completed", "dead")
 
@@ -140,13 +143,14 @@ class ChangeRoutes:
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check_ids()
         if chosen.is_everything():
-            run_verb(self._submit, Batch.delete_all, request, form, lambda n: {"deleted": n})
+            run_verb(self._submit, Batch.delete_all, request, form, _deleted)
             return
         where = chosen.where(self._ids, visible_at=None)
         self._change_many(request, form, "deleted", where, chosen.expression, verbs.delete_chunk)
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs and all cron entries, whoever put them there; streams and topics stay."""
+        log.info("all jobs and cron entries are removed")
         run_verb(self._submit, verbs.reset, request, form)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -177,7 +181,8 @@ class ChangeRoutes:
         plan = Replanning(policy, spread_ms, wanted.dry_run)
         done = answering(request, form, lambda _: form.reply(request, 200, _plan(plan)))
         gone = lambda: request.hung_up  # noqa: E731
-        self._many.change(where, chosen.expression, plan, gone, done, counted=spread_ms > 0)
+        name = None if plan.dry_run else "replanned"
+        self._many.change(name, where, chosen.expression, plan, gone, done, counted=spread_ms > 0)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
@@ -199,7 +204,7 @@ class ChangeRoutes:
     ) -> None:
         """Change all jobs that match, and answer with their number under a name."""
         done = answering(request, form, lambda n: form.reply(request, 200, {name: n}))
-        self._many.change(where, expression, change, lambda: request.hung_up, done, counted=counted)
+        self._many.change(name, where, expression, change, lambda: request.hung_up, done, counted=counted)
 
     def _refuse_ended(self, key: int, error: IllegalTransition, request: Request, form: Format) -> None:
         def then(job: Job | None) -> None:
@@ -210,6 +215,11 @@ class ChangeRoutes:
             reply_error(request, form, IllegalTransition(said), 422)
 
         self._reads.at_once(lambda: self._reads.job(key), answering(request, form, then))
+
+
+def _deleted(jobs: int) -> dict[str, int]:
+    log.info("jobs changed together", extra={"change": "deleted", "jobs": jobs})
+    return {"deleted": jobs}
 
 
 def refusal(body: PatchBody) -> InvalidJob | None:

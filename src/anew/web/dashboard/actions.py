@@ -84,7 +84,7 @@ class Actions:
         done = later(request, form, partial(go_to, request, f"{UI}/jobs?{query}", action))
         where = narrowed(chosen.where(self._ids, visible_at=None))
         self._many.change(
-            where, chosen.expression, change, lambda: request.hung_up, done, counted=spread_ms > 0
+            action, where, chosen.expression, change, lambda: request.hung_up, done, counted=spread_ms > 0
         )
 
     def queue(self, request: Request, form: Format, params: tuple[str, ...]) -> None:

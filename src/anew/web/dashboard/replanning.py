@@ -58,6 +58,7 @@ class ReplanForm:
 
         where = replannable(chosen.where(self._ids, visible_at=None))
         self._many.change(
+            None if plan.dry_run else "replanned",
             where,
             chosen.expression,
             plan,
