@@ -64,6 +64,12 @@ def _gauges(figures: TopicFigures, waiting: Mapping[State, int], now: int) -> It
     for state in (State.SCHEDULED, State.RETRYING, State.READY, State.IN_FLIGHT):
         pending.add_metric((str(state),), waiting.get(state, 0))
     yield pending
+    due = 0 if figures.due_since is None else max(now - figures.due_since, 0)
+    yield GaugeMetricFamily(
+        "anew_delivery_oldest_due_seconds",
+        "How long the first delivery in line has been due and not been sent; 0 if none is due.",
+        due / 1e3,
+    )
     deferred = 0 if figures.blocked_since is None else max(now - (figures.blocked_since >> COUNTER_BITS), 0)
     yield GaugeMetricFamily(
         "anew_delivery_oldest_deferred_seconds",

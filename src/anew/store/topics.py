@@ -153,6 +153,7 @@ class TopicFigures(Struct, frozen=True, gc=False):
         counts: By counter and label.
         subscriptions: Their number by status.
         unwell: The health of those whose endpoints have failed of late.
+        due_since: Since when the first delivery in line may be sent, epoch ms; None: none may.
         blocked_since: Of the first held-up delivery of each subscription the oldest one's key; None: none is held up.
     """
 
@@ -160,6 +161,7 @@ class TopicFigures(Struct, frozen=True, gc=False):
     subscriptions: dict[str, int]
     unwell: list[bytes]
     blocked_since: int | None
+    due_since: int | None = None
 
 
 class TopicRows(Protocol):

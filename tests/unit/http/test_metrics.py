@@ -161,6 +161,7 @@ def test_topics_are_counted_with_a_bounded_number_of_labels() -> None:
         subscriptions={"active": 5},
         unwell=[b'{"opened":1,"open_until":%d}' % (NOW + 1), b'{"opened":1,"open_until":%d}' % (NOW - 1)],
         blocked_since=(NOW - 7_000) << 20,
+        due_since=NOW - 3_000,
     )
     assert (
         page.figure("anew_delivery_attempts_total", topic="orders", outcome="retry", **{"class": "5xx"}) == 3
@@ -173,6 +174,7 @@ def test_topics_are_counted_with_a_bounded_number_of_labels() -> None:
     assert page.figure("anew_delivery_attempt_seconds_count") == 3
     assert page.figure("anew_delivery_attempt_seconds_sum") == 45.02
     assert page.figure("anew_delivery_oldest_deferred_seconds") == 7
+    assert page.figure("anew_delivery_oldest_due_seconds") == 3
     assert page.figure("anew_subscriptions", state="active") == 5
     assert page.figure("anew_breaker_state", state="open") == 1
     assert page.figure("anew_breaker_state", state="half_open") == 1

@@ -205,6 +205,7 @@ class SqlReader:
             subscriptions=dict(self._run("subscription_counts").fetchall()),
             unwell=[health for (health,) in self._run("unwell_subscriptions").fetchall()],
             blocked_since=since[0][0],
+            due_since=self.ready_since([queue]).get(queue),
         )
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
