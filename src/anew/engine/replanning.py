@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -26,13 +28,8 @@ def replannable(where: Filter) -> Filter:
 
 
 @dataclass(slots=True)
-class Replanning:
-    """One such change, a `ChunkChange`, and what it has come to so far.
-
-    Args:
-        policy: JSON of the policy, checked.
-        spread_ms: Of n jobs that match, the i-th in order of arrival from 0 is not due before i / n of this has passed.
-        dry_run: Change nothing.
+class Plan:
+    """What new times come to.
 
     Attributes:
         sooner, later, unchanged: Jobs that have a new time, by how it compares with the old one.
@@ -40,33 +37,67 @@ class Replanning:
         due_before, due_after: How many of the former are due within each of `WITHIN_MS`, and beyond, as they were and as they are.
     """
 
-    policy: bytes
-    spread_ms: int
-    dry_run: bool
     sooner: int = 0
     later: int = 0
     unchanged: int = 0
     kept: dict[Kept, int] = field(default_factory=lambda: dict.fromkeys(Kept, 0))
     due_before: list[int] = field(default_factory=lambda: [0] * (len(WITHIN_MS) + 1))
     due_after: list[int] = field(default_factory=lambda: [0] * (len(WITHIN_MS) + 1))
-    _looked: int = 0
+
+    @property
+    def replanned(self) -> int:
+        """How many have a new time."""
+        return self.sooner + self.later + self.unchanged
+
+    @property
+    def looked(self) -> int:
+        """How many jobs it is about."""
+        return self.replanned + sum(self.kept.values())
+
+    def count(self, was_at: int, is_at: int, began: int) -> None:
+        """Count one job with a new time."""
+        self.sooner += is_at < was_at
+        self.later += is_at > was_at
+        self.unchanged += is_at == was_at
+        self.due_before[bisect_left(WITHIN_MS, was_at - began)] += 1
+        self.due_after[bisect_left(WITHIN_MS, is_at - began)] += 1
+
+
+class Replanning:
+    """One such change, a `ChunkChange`.
+
+    Args:
+        policy: JSON of the policy, checked.
+        spread_ms: Of n jobs that match, the i-th in order of arrival from 0 is not due before i / n of this has passed.
+        dry_run: Change nothing.
+
+    Attributes:
+        plan: What it has come to so far.
+    """
+
+    def __init__(self, policy: bytes, spread_ms: int, *, dry_run: bool) -> None:
+        self.dry_run = dry_run
+        self.plan = Plan()
+        self._policy = policy
+        self._spread_ms = spread_ms
 
     def __call__(self, batch: Batch, where: Filter, extent: Extent, before: int) -> int:
         """Give the jobs of one chunk their times."""
+        batch.on_undo.append(partial(setattr, self, "plan", self.plan))
+        self.plan = deepcopy(self.plan)
         jobs = matching(batch, where)
         last = batch.store.last_decisions([job.key for job in jobs])
         changes: list[tuple[Job, Job]] = []
         decisions: list[tuple[int, bytes]] = []
         for job in jobs:
             record, attempt, decision = last.get(job.key, (0, 0, None))
-            place = min(self._looked, extent.total)
-            self._looked += 1
-            not_before = extent.began + self.spread_ms * place // extent.total if self.spread_ms else 0
+            place_ms = self._spread_ms * min(self.plan.looked, extent.total) // extent.total
+            not_before = extent.began + place_ms if self._spread_ms else 0
             found = self._planned(batch, job, attempt, decision, not_before)
             if isinstance(found, Kept):
-                self.kept[found] += 1
+                self.plan.kept[found] += 1
                 continue
-            self._count(job.ready_at, found.job.ready_at, extent.began)
+            self.plan.count(job.ready_at, found.job.ready_at, extent.began)
             changes.append((job, found.job))
             decisions.append((record, found.decision))
         if not self.dry_run:
@@ -88,16 +119,9 @@ class Replanning:
             job,
             attempt,
             decision,
-            self.policy,
+            self._policy,
             draws=draws,
             defaults=batch.defaults,
             now=batch.now,
             not_before=not_before,
         )
-
-    def _count(self, was_at: int, is_at: int, began: int) -> None:
-        self.sooner += is_at < was_at
-        self.later += is_at > was_at
-        self.unchanged += is_at == was_at
-        self.due_before[bisect_left(WITHIN_MS, was_at - began)] += 1
-        self.due_after[bisect_left(WITHIN_MS, is_at - began)] += 1

@@ -178,11 +178,16 @@ class ChangeRoutes:
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check_ids()
         where = replannable(chosen.where(self._ids, visible_at=None))
-        plan = Replanning(policy, spread_ms, wanted.dry_run)
-        done = answering(request, form, lambda _: form.reply(request, 200, _plan(plan)))
-        gone = lambda: request.hung_up  # noqa: E731
-        name = None if plan.dry_run else "replanned"
-        self._many.change(name, where, chosen.expression, plan, gone, done, counted=spread_ms > 0)
+        change = Replanning(policy, spread_ms, dry_run=wanted.dry_run)
+        self._many.change(
+            None if wanted.dry_run else "replanned",
+            where,
+            chosen.expression,
+            change,
+            lambda: request.hung_up,
+            answering(request, form, lambda _: form.reply(request, 200, _plan(change))),
+            counted=spread_ms > 0,
+        )
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
@@ -256,18 +261,19 @@ def _patch(request: Request) -> tuple[PatchBody, Patch]:
     )
 
 
-def _plan(plan: Replanning) -> dict[str, object]:
+def _plan(change: Replanning) -> dict[str, object]:
     """Say what new times came to."""
+    plan = change.plan
     bounds = [*WITHIN_MS, None]
     due = zip(bounds, plan.due_before, plan.due_after, strict=True)
     return {
-        "replanned": plan.sooner + plan.later + plan.unchanged,
+        "replanned": plan.replanned,
         "sooner": plan.sooner,
         "later": plan.later,
         "unchanged": plan.unchanged,
         "kept": {str(why): n for why, n in plan.kept.items()},
         "due": [{"within_ms": bound, "before": before, "after": after} for bound, before, after in due],
-        "dry_run": plan.dry_run,
+        "dry_run": change.dry_run,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from anew.backoff import policy_from_json
-from anew.engine.replanning import WITHIN_MS, Replanning, replannable
+from anew.engine.replanning import WITHIN_MS, Plan, Replanning, replannable
 from anew.errors import InvalidInput
 from anew.http.api import Context
 from anew.http.bulk import ManyJobs
@@ -43,25 +43,25 @@ class ReplanForm:
         given = query_pairs(request.body, {"policy", "spread", "apply"})
         chosen = _chosen(request)
         spread_ms = parse_duration(given["spread"], field="spread") if given.get("spread") else 0
-        plan = Replanning(_policy(given.get("policy", "")), spread_ms, dry_run="apply" not in given)
+        change = Replanning(_policy(given.get("policy", "")), spread_ms, dry_run="apply" not in given)
 
         def done(_: int) -> None:
-            if plan.dry_run:
-                self._show(request, form, chosen, given, plan)
+            if change.dry_run:
+                self._show(request, form, chosen, given, change.plan)
             else:
                 go_to(
                     request,
                     f"{UI}/jobs?{_query(chosen)}",
                     "replan",
-                    plan.sooner + plan.later + plan.unchanged,
+                    change.plan.replanned,
                 )
 
         where = replannable(chosen.where(self._ids, visible_at=None))
         self._many.change(
-            None if plan.dry_run else "replanned",
+            None if change.dry_run else "replanned",
             where,
             chosen.expression,
-            plan,
+            change,
             lambda: request.hung_up,
             later(request, form, done),
             counted=spread_ms > 0,
@@ -73,12 +73,12 @@ class ReplanForm:
         form: Format,
         chosen: Selection,
         given: dict[str, str],
-        plan: Replanning | None,
+        plan: Plan | None,
     ) -> None:
         show(self._reads, request, form, "replan.html", partial(_shown, chosen, given, plan))
 
 
-def _shown(chosen: Selection, given: dict[str, str], plan: Replanning | None) -> dict[str, Any]:
+def _shown(chosen: Selection, given: dict[str, str], plan: Plan | None) -> dict[str, Any]:
     return {
         "here": UI + "/jobs",
         "query": _query(chosen),
@@ -89,7 +89,7 @@ def _shown(chosen: Selection, given: dict[str, str], plan: Replanning | None) ->
     }
 
 
-def _due(plan: Replanning) -> list[tuple[str, int, int]]:
+def _due(plan: Plan) -> list[tuple[str, int, int]]:
     """Give when how many jobs are due: in words, as it is and as it would be."""
     words = ["now", *(f"within {format_duration(bound)}" for bound in WITHIN_MS[1:]), "later"]
     rows = zip(words, plan.due_before, plan.due_after, strict=True)
