@@ -139,6 +139,7 @@ class Parts:
         on_ended: Called after each commit with the attempts that ended in it; None: nobody listens, and nothing is noted.
         full: New jobs are refused for want of space.
         recount_due: A process has died: counters are derived, and are to be checked against the rows.
+        taken_away: How often jobs may have lost their holds by other means than a report: here, or by another process's writes.
     """
 
     store: Store
@@ -154,6 +155,7 @@ class Parts:
     on_ended: Callable[[Ended], None] | None = None
     full: bool = False
     recount_due: bool = False
+    taken_away: int = 0
 
 
 class Batch:
@@ -524,7 +526,7 @@ class Batch:
             later = self.in_flight(key for key in keys if key not in done)
             counted = interrupted is not None
             self.rewrite([(job, released(job, counted=counted)) for job in later])
-        self.free(keys)
+        self.take_away(keys)
 
     # -- changes from outside
 
@@ -544,7 +546,7 @@ class Batch:
         """Remove jobs in whatever state; give the keys that were there."""
         self.hooks.happened(self.hooks.among(keys), End.DELETED, None)
         deleted = self.store.delete(keys)
-        self.free(deleted)
+        self.take_away(deleted)
         self.due_changed = True
         return deleted
 
@@ -552,7 +554,7 @@ class Batch:
         """Remove every job, lock, batch and record of progress; report how many jobs there were."""
         count = self.store.delete_all()
         self.hooks.forget()
-        self.free(list(self._parts.dispatcher.holders))
+        self.take_away(list(self._parts.dispatcher.holders))
         self.due_changed = True
         return count
 
@@ -564,6 +566,11 @@ class Batch:
     def free(self, keys: Iterable[int]) -> None:
         """Note that jobs are in flight no longer; if the transaction does not last, their holders have them again."""
         self._parts.dispatcher.settle(keys, self.undo)
+
+    def take_away(self, keys: Iterable[int]) -> None:
+        """As `free`, of jobs whose holders have not reported: workers in this process look whether those were theirs."""
+        self._parts.taken_away += 1
+        self.free(keys)
 
     def free_ended(self, keys: Iterable[int]) -> None:
         """Free the slots of those of some jobs that another process has ended."""

@@ -290,6 +290,7 @@ class Engine:
 
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
+        self.parts.taken_away += 1
         self.due_at = self.store.next_due()
         self._cron_at = self.store.next_slot()
         self._limit_at = self.store.key_limits.next_look()

@@ -271,6 +271,15 @@ class ThreadCommit:
         """Report whether some thread is in a call just now."""
         return self._leader is not None
 
+    def has_changed(self) -> bool:
+        """Report whether another process has written since this one's last transaction; True too while one is under way."""
+        if not self._applying.acquire(blocking=False):
+            return True
+        try:
+            return self.engine.store.has_changed()
+        finally:
+            self._applying.release()
+
     def hold_still(self) -> bool:
         """Wait until no other thread is in a transaction, and let none begin one before `go_on`; report whether that came to be."""
         return self._applying.acquire(timeout=FORK_S)

@@ -143,7 +143,7 @@ def redrive_chunk(*, spread_ms: int = 0, reset_attempts: bool = False) -> ChunkC
 
 
 def cancel_one(key: int) -> Callable[[Batch], Job]:
-    """Call one job off; a worker that has it finds that out when it settles.
+    """Call one job off; a worker that runs it finds that out soon, at the latest when it settles.
 
     Returns:
         A verb that gives the job as it is then, even if nothing of it is kept; it raises NotFound, or IllegalTransition
@@ -157,7 +157,7 @@ def cancel_one(key: int) -> Callable[[Batch], Job]:
             batch.delete([key])
         else:
             batch.rewrite([(before, after)])
-            batch.free([key])
+            batch.take_away([key])
         return after
 
     return verb

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from anew.errors import Conflict
+from anew.tasks.times import Wait, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -24,7 +25,17 @@ class Context:
         max_attempts: Runs that the policy allows; None: no limit, or one that the policy itself has.
     """
 
-    __slots__ = ("_batch", "_now", "_progress", "attempt", "job_id", "max_attempts", "queue", "task")
+    __slots__ = (
+        "_batch",
+        "_now",
+        "_progress",
+        "_sleep",
+        "attempt",
+        "job_id",
+        "max_attempts",
+        "queue",
+        "task",
+    )
 
     def __init__(
         self,
@@ -37,6 +48,7 @@ class Context:
         now: Callable[[], int],
         progress: Callable[[int | None, str | None], None],
         batch: Callable[[], BatchCounts | None] = lambda: None,
+        sleep: Callable[[float], bool] = lambda seconds: False,
     ) -> None:
         self.job_id = job_id
         self.task = task
@@ -46,6 +58,7 @@ class Context:
         self._now = now
         self._progress = progress
         self._batch = batch
+        self._sleep = sleep
 
     @property
     def batch(self) -> BatchCounts | None:
@@ -67,6 +80,22 @@ class Context:
     def is_last(self) -> bool:
         """Whether a failure of this run would be the last one."""
         return self.max_attempts is not None and self.attempt >= self.max_attempts
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled or deleted the job, or the run has lost it: what its handler comes to counts for nothing.
+
+        An `async def` is cancelled then, and a process killed; a plain function has to look.
+        """
+        return self._sleep(0.0)
+
+    def sleep(self, wait: Wait) -> bool:
+        """Wait in a plain function, but no longer than until the run is `cancelled`; report whether it goes on.
+
+        Args:
+            wait: How long: text such as ``"10s"``, a timedelta, or seconds.
+        """
+        return not self._sleep(wait_ms(wait, "sleep") / 1_000)
 
     def now(self) -> int:
         """Give the time, milliseconds since the Unix epoch: a test's clock in a test."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from anew.clock import ManualClock
+from anew.engine import ThreadCommit
 from anew.engine.batch import Batch
 from anew.engine.upkeep import Upkeep
 from anew.errors import AnewError, Conflict, InvalidInput
@@ -28,7 +29,7 @@ from anew.store.protocol import Filter, Page
 from anew.tasks.arguments import write_result
 from anew.tasks.backend import JobInfo, read_states
 from anew.tasks.context import Context
-from anew.tasks.embedded import EmbeddedBackend
+from anew.tasks.embedded import EmbeddedBackend, V
 from anew.tasks.events import Event, Events, Hook
 from anew.tasks.handle import JobHandle
 from anew.tasks.opening import open_engine
@@ -186,19 +187,20 @@ class AppTest:
         self.app = app
         self._start_at = instant_ms(START if now is None else now, "now")
         self._seed = seed
-        self._running = False
+        self._running: Run | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def __enter__(self) -> AppTest:
         app = self.app
         self._clock = ManualClock(self._start_at)
         self._commit = open_engine(None, clock=self._clock, seed=self._seed)
-        self.backend = _Backend(self._commit)
+        self.backend = _Backend(self._commit, self._stop_if_lost)
         recorder = _Recorder(app.events)
         self.clock = AppClock(self, self._clock)
         self.events, self.ran = recorder.seen, Report()
         self._before = app.replace_store(self.backend, recorder)
         self._source = EmbeddedSource(app, self._commit)
-        self._runner = _Runner(self._source.now, self._source.progress, self._source.batch_of)
+        self._runner = _Runner(self._clock, self._source.now, self._source.progress, self._source.batch_of)
         self._loop = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._upkeep = Upkeep()
         self._crashes: Counter[str] = Counter()
@@ -248,11 +250,11 @@ class AppTest:
         (runs,) = done.taken
         if not runs:
             return None
-        self._running = True
+        self._running = runs[0]
         try:
             ran = self._run(runs[0])
         finally:
-            self._running = False
+            self._running = None
         self.ran.append(ran)
         return ran
 
@@ -291,9 +293,26 @@ class AppTest:
     def _call(self, run: Run) -> None:
         context = contextvars.copy_context()
         if run.is_async:
-            self._loop.run(self._runner.acall(run), context=context)
+            self._loop.run(self._acall(run), context=context)
         else:
             context.run(self._runner.call, run)
+
+    async def _acall(self, run: Run) -> None:
+        self._task = asyncio.current_task()
+        try:
+            await self._runner.acall(run)
+        finally:
+            self._task = None
+
+    def _stop_if_lost(self) -> None:
+        """Called after each call of the application: where that has taken the run's job away, a worker would soon stop the run."""
+        run, task = self._running, self._task
+        if run is None or run.stopped is not None or not self._source.may_have_lost():
+            return
+        for why in self._source.lost([run]).values():
+            self._runner.stop(run, why)
+            if task is not None:
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
     def _settle(self, run: Run, at: int) -> Ran:
         done = self._source.exchange([run], (), ())
@@ -465,16 +484,38 @@ class AppTest:
 
 
 class _Backend(EmbeddedBackend):
-    """The jobs of a test: an application that closes itself in the middle of one has them again at its next call."""
+    """The jobs of a test: an application that closes itself in the middle of one has them again at its next call.
+
+    Args:
+        called: Called after each call.
+    """
+
+    def __init__(self, commit: ThreadCommit, called: Callable[[], None]) -> None:
+        super().__init__(commit)
+        self._called = called
+
+    def call(self, verb: Callable[[Batch], V], *, durable: bool = True) -> V:
+        result = super().call(verb, durable=durable)
+        self._called()
+        return result
 
     def close(self) -> None:
         """Do nothing; the test closes them."""
 
 
 class _Runner(Runner):
-    """Remembers what a handler raised, for the test's report."""
+    """Remembers what a handler raised, for the test's report; its waits move the test's clock."""
 
     error: BaseException | None = None
+
+    def __init__(self, clock: ManualClock, *args: Any) -> None:
+        super().__init__(*args)
+        self._clock = clock
+
+    def sleep(self, run: Run, seconds: float) -> bool:
+        if run.stopped is None:
+            self._clock.advance(round(seconds * 1_000))
+        return run.stopped is not None
 
     def fail(self, run: Run, context: Context, error: BaseException) -> None:
         self.error = error

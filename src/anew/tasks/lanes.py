@@ -7,11 +7,11 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from anew.tasks.running import START_S, Run
+from anew.tasks.running import START_S, Run, Stopped
 from anew.tasks.source import Want
 
 if TYPE_CHECKING:
@@ -224,6 +224,15 @@ class Lane:
         self._threads -= 1
         return True
 
+    def stop(self, lost: Mapping[Run, Stopped]) -> None:
+        """Stop runs that no longer hold their jobs; the handler in a thread has to look itself (`ctx.cancelled`)."""
+        for run, why in lost.items():
+            self.worker.runner.stop(run, why)
+            if self._processes is not None:
+                self._processes.stop(run)
+        if self._loop is not None:
+            self._loop.stop(lost.keys())
+
     @property
     def hanging(self) -> int:
         """Threads whose runs were given up, and have not ended since."""
@@ -289,7 +298,7 @@ class Loop:
         self._lane = lane
         self._pace = pace
         self._waiting: deque[Run] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Run] = {}
         self._held: set[Run] = set()  # of the tasks' runs, those that were not given up
         self._slots: list[int] = []
         self._closing = False
@@ -328,6 +337,11 @@ class Loop:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._leave, run)
 
+    def stop(self, runs: Collection[Run]) -> None:
+        """Cancel the handlers of some runs."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop, runs)
+
     def close(self) -> None:
         """Cancel what runs, and end the loop when that has ended, or after a while."""
         if self._loop is not None and self._thread is not None:
@@ -351,6 +365,11 @@ class Loop:
             task.cancel()
         loop.call_later(CLOSE_S, loop.stop)
 
+    def _stop(self, runs: Collection[Run]) -> None:
+        for task, run in self._tasks.items():
+            if run in runs and run.began_ns:  # one that is cancelled before its turn would keep its place
+                task.cancel()
+
     def _start(self) -> None:
         while self._waiting and len(self._held) < self._pace.concurrency and not self._closing:
             try:
@@ -360,7 +379,7 @@ class Loop:
             self._held.add(run)
             self._lane.open.add(run)  # before its turn: from here on `Lane.unbegun` does not find it any more
             task = asyncio.get_running_loop().create_task(self._run(run))
-            self._tasks.add(task)
+            self._tasks[task] = run
             task.add_done_callback(self._ended)
 
     def _leave(self, run: Run) -> None:
@@ -368,7 +387,7 @@ class Loop:
         self._start()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if self._closing and not self._tasks:
             task.get_loop().stop()
         self._start()

@@ -81,23 +81,36 @@ class Processes:
         self._most_kib = most_kib
         self._idle: queue.SimpleQueue[_Child] = queue.SimpleQueue()
         self._all: set[_Child] = set()
+        self._of: dict[Run, _Child] = {}
         self._closed = False
 
     def call(self, run: Run) -> None:
         """Run a job in a process that is free, or in a new one; note how it has ended."""
-        child = self._free_child()
+        child = self._of[run] = self._free_child()
         try:
-            self._talk(child, run)
+            if run.stopped is None:
+                self._talk(child, run)
+            else:
+                run.end(run.stopped)
         except (OSError, EOFError, msgspec.DecodeError):
             how = child.how_ended()
             self._drop(child)
-            run.end(Interrupted("worker gone", how=how))
+            run.end(run.stopped or Interrupted("worker gone", how=how))
             return
+        finally:
+            del self._of[run]
         if child in self._all:
-            if self._closed or self._is_spent(child):
+            # Who stops a run marks it first: from here on nobody kills this process for this run's sake, but somebody may have.
+            if self._closed or self._is_spent(child) or run.stopped is not None:
                 self._drop(child)
             else:
                 self._idle.put(child)
+
+    def stop(self, run: Run) -> None:
+        """Kill the process that runs a job, if one does. Called by another thread, once the run is marked as stopped."""
+        child = self._of.get(run)
+        if child is not None:
+            child.process.kill()
 
     def _free_child(self) -> _Child:
         """Give a process that waits for a job, or a new one. One that has died meanwhile must not count against its next job."""

@@ -29,7 +29,7 @@ from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.backend import CRASHES, BatchCounts
-from anew.tasks.running import HELD, NOTHING, Run
+from anew.tasks.running import CALLED_OFF, HELD, NOTHING, Run, Stopped
 from anew.tasks.source import Exchanged, Settled, Want, report_of, services_of
 
 log = logging.getLogger("anew.tasks")
@@ -47,6 +47,7 @@ MOST_DONE: Final = 1_000
 IDLE_TIMEOUT_MS: Final = 30_000
 """Silence, the server's heartbeats included, after which a stream counts as broken."""
 
+_NOT_ENDED: Final = (State.SCHEDULED, State.RETRYING, State.READY, State.IN_FLIGHT)
 _numbers = itertools.count(1)
 
 
@@ -104,6 +105,32 @@ class RemoteSource:
         """Close the streams: the server gives back at once what they still hold."""
         for stream in self._streams.values():
             stream.close()
+
+    def may_have_lost(self) -> bool:
+        return True
+
+    def lost(self, runs: Sequence[Run]) -> Mapping[Run, Stopped]:
+        """See `Source`. A run whose stream has broken goes on while its job has not ended: it may hold it anew."""
+        lost: dict[Run, Stopped] = {}
+        if time.monotonic() < self._again_at:
+            return lost
+        by_id = {run.job_id: run for run in runs}
+        ids = [*by_id]
+        try:
+            for at in range(0, len(ids), MOST_ASKED):
+                asked = ids[at : at + MOST_ASKED]
+                part = Filters(id=asked, state=_NOT_ENDED)
+                if self._client.count(part) == len(asked):  # nearly always, and no payload travels
+                    continue
+                there: set[str] = set()
+                page: Page | None = self._client.page(part, limit=MOST_ASKED)
+                while page is not None:
+                    there |= {job.id for job in page}
+                    page = page.next()
+                lost |= {by_id[one]: CALLED_OFF for one in asked if one not in there}
+        except AnewError as error:  # the streams say so too, and louder
+            log.debug("whether jobs were cancelled is not known", extra={"reason": str(error)})
+        return lost
 
     # -- exchanges
 
@@ -230,7 +257,7 @@ class RemoteSource:
         elif report["end"] == "released":
             done.lost.append(run)
         elif result["code"] == NotFound.code:
-            if origin is None or not origin[0].keep(run, origin[1]):
+            if run.stopped is not None or origin is None or not origin[0].keep(run, origin[1]):
                 done.lost.append(run)
         elif isinstance(run.outcome, Failed) and not (run.outcome.policy or run.outcome.retry_at):
             log.error(
@@ -462,7 +489,7 @@ class _Stream:
             self._back.append(finished)
             return
         running, connection = self._running.get(run.key, (None, 0))
-        if running is None or connection == self._connections:
+        if running is None or running.stopped is not None or connection == self._connections:
             self._waiting.append(run)
         else:  # the connection broke, and the job has come back to the run that goes on
             running.token = run.token

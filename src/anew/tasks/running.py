@@ -7,6 +7,7 @@ import inspect
 import logging
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -43,6 +44,11 @@ DISCARD: Final = "Discard"
 _OWN_FILES: Final = os.path.dirname(__file__) + os.sep
 UNSAID: Final = "(the error's message cannot be read)"
 NOTHING: Final[Mapping[str, str]] = {}
+Stopped = Cancelled | Interrupted
+"""Why a run was stopped: its job was cancelled, or taken away."""
+
+CALLED_OFF: Final = Cancelled(reason="its job was cancelled or deleted")
+TAKEN_AWAY: Final = Interrupted("worker gone", how="its job was given back, and may run elsewhere")
 SIGNALS: Final = frozenset({RETRY, DISCARD})
 """The types of failures that a handler has decided itself; those of errors have a module's name, but for the builtin ones."""
 
@@ -66,6 +72,7 @@ class Run:
         result: What it has come to, as JSON, where that is kept.
         retention: The job's own, as JSON; None if it has none.
         held: Its handler was not called, as the breaker of the service that it calls had opened.
+        stopped: Why it was stopped, as it no longer held its job: its outcome if its handler raises. None: it was not.
     """
 
     key: int
@@ -86,6 +93,7 @@ class Run:
     outcome: Outcome | None = None
     result: bytes | None = None
     held: bool = False
+    stopped: Stopped | None = None
     is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -124,6 +132,18 @@ class Runner:
         self.progress = progress
         self.batch_of = batch_of
         self._in_child = in_child
+        self._stopping = threading.Condition()
+
+    def stop(self, run: Run, why: Stopped) -> None:
+        """Have a run's handler see that it is to end."""
+        with self._stopping:
+            run.stopped = why
+            self._stopping.notify_all()
+
+    def sleep(self, run: Run, seconds: float) -> bool:
+        """Wait so long, or until a run is stopped; report whether it was."""
+        with self._stopping:
+            return self._stopping.wait_for(lambda: run.stopped is not None, seconds)
 
     def call(self, run: Run) -> None:
         """Run a job whose handler is a plain function, here."""
@@ -228,6 +248,7 @@ class Runner:
                 run.job_id, percent, None if text is None else text_of(text, DESCRIPTION_BYTES)
             ),
             batch=lambda: self.batch_of(run.job_id),
+            sleep=lambda seconds: self.sleep(run, seconds),
         )
 
     def succeed(self, run: Run, value: Any) -> None:
@@ -262,6 +283,8 @@ class Runner:
         run.end(outcome)
 
     def _outcome(self, run: Run, context: Context, error: BaseException) -> Outcome:
+        if run.stopped is not None:  # whatever it raises, nothing has failed
+            return run.stopped
         if isinstance(error, JobSignal):
             return outcome_of_signal(error, self._now())
         if isinstance(error, UnknownTask):  # perhaps of a newer version, in the middle of a deployment

@@ -18,7 +18,7 @@ from anew.jobs.terms import policy_of
 from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
 from anew.tasks.backend import BatchCounts
-from anew.tasks.running import HELD, NOTHING, SIGNALS, Run
+from anew.tasks.running import CALLED_OFF, HELD, NOTHING, SIGNALS, TAKEN_AWAY, Run, Stopped
 from anew.tasks.task import Task
 
 
@@ -90,6 +90,12 @@ class Source(Protocol):
             AnewError: Nothing was done, and nothing can be.
         """
 
+    def may_have_lost(self) -> bool:
+        """Report whether somebody else may have taken jobs away from their holders since this was last asked."""
+
+    def lost(self, runs: Sequence[Run]) -> Mapping[Run, Stopped]:
+        """Give those of some runs that no longer hold their jobs, each with why; none where that cannot be said now."""
+
     def sleep(self, seconds: float, seen: int) -> None:
         """Wait until jobs may have come, or `wake` is called."""
 
@@ -125,6 +131,7 @@ class EmbeddedSource:
         self.downstreams = app.downstreams
         self._around_runs = app.around_runs
         self._carried: dict[int, dict[str, str]] = {}
+        self._taken_away = 0
         self._commit = commit
         self._engine = commit.engine
         self.now = self._engine.clock.now
@@ -176,6 +183,20 @@ class EmbeddedSource:
             done.taken.append([] if some is None else self._runs_of(some.rows, some.token))
             done.goes_on = done.goes_on or (some is not None and some.goes_on)
         return done
+
+    def may_have_lost(self) -> bool:
+        before, self._taken_away = self._taken_away, self._engine.parts.taken_away
+        return before != self._taken_away or self._commit.has_changed()
+
+    def lost(self, runs: Sequence[Run]) -> Mapping[Run, Stopped]:
+        try:
+            found: Mapping[Run, Stopped] = self._commit.apply(
+                Call(lambda batch: _lost(batch, runs), _nobody, durable=False)
+            )
+        except StoreBusy:
+            self._taken_away = -1  # so that it is asked again
+            return {}
+        return found
 
     def take(self, batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:
         """Take jobs, and remember what they carry."""
@@ -354,6 +375,14 @@ def report_of(run: Run, key: str) -> RunReport:
 
 def _give_back(batch: Batch, held: Sequence[tuple[int, int]]) -> None:
     batch.release(sorted(key for key, _ in batch.store.held_under(held)), None)
+
+
+def _lost(batch: Batch, runs: Sequence[Run]) -> Mapping[Run, Stopped]:
+    held = batch.store.held_under([(run.key, run.token) for run in runs])
+    lost = [run for run in runs if (run.key, run.token) not in held]
+    states = {job.key: job.state for job in batch.store.load([run.key for run in lost])} if lost else {}
+    ended = (State.CANCELLED, None)  # one that is not there any more was deleted
+    return {run: CALLED_OFF if states.get(run.key) in ended else TAKEN_AWAY for run in lost}
 
 
 def _is_busy(answer: object) -> bool:

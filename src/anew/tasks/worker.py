@@ -41,6 +41,12 @@ IDLE_S: Final = 0.05
 
 BUSY_S: Final = 0.01
 
+LOOK_S: Final = 1.0
+"""How often a worker looks whether what it runs still holds its jobs, where somebody may have taken some away."""
+
+MOST_LOOKED: Final = 2_000
+"""Runs of one such look; of more, the next ones take their turn."""
+
 MOST_CONCURRENT: Final = 1_000
 MOST_COROUTINES: Final = 100_000
 MOST_RUNS: Final = (1 << 63) - 1
@@ -134,6 +140,8 @@ class Worker:
             for names, number in shares
         ]
         self._slots = iter(range(1 << 30))
+        self._look_at = 0.0
+        self._unlooked: list[Run] = []
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
         self._unknown: dict[str, int] = {}
@@ -301,6 +309,7 @@ class Worker:
         if not (taken or ended):
             self._sleep(seen, looks=any(want.limit for want in wants))
         self._look_after_time_outs()
+        self._look_after_holds()
 
     def _say_stop(self, stop_at: float) -> None:
         """Say what the end waits for: whoever has pressed Ctrl-C looks on, perhaps without any set-up of logs."""
@@ -400,6 +409,28 @@ class Worker:
                     "a run is abandoned: it did not end in time, and cannot be stopped",
                     extra=_about(run) | {"timeout_ms": timeout_ms},
                 )
+
+    # -- jobs that were cancelled
+
+    def _look_after_holds(self) -> None:
+        """Stop the runs that no longer hold their jobs."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        if not self._unlooked and self.running and self._source.may_have_lost():
+            self._unlooked = [run for lane in self._lanes for run in list(lane.open)]
+        looked, self._unlooked = self._unlooked[:MOST_LOOKED], self._unlooked[MOST_LOOKED:]
+        runs = [
+            run for run in looked if run.stopped is None and run.lane is not None and run in run.lane.open
+        ]
+        lost = self._source.lost(runs) if runs else {}
+        for run, why in lost.items():
+            reason = why.reason if isinstance(why, Cancelled) else why.how
+            log.info("a run is called off: %s", reason, extra=_about(run) | {"reason": reason})
+        for lane in self._lanes:
+            if its := {run: why for run, why in lost.items() if run.lane is lane}:
+                lane.stop(its)
 
     # -- events
 
