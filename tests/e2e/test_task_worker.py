@@ -315,6 +315,83 @@ def _read_all(terminal: int) -> str:
     return b"".join(chunks).decode()
 
 
+# -- jobs that are cancelled while they run
+
+LONG = """
+import asyncio, os, sys, threading
+from anew import Anew, ctx
+
+app = Anew({store!r})
+
+def begin():
+    with open("begun", "w") as begun:
+        begun.write(f"{{os.getpid()}}\\n")
+
+@app.task
+async def in_loop():
+    begin()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("in_loop is over", file=sys.stderr)
+
+@app.task
+def in_thread():
+    begin()
+    while ctx.sleep("1h"):
+        pass
+    print("in_thread is over", file=sys.stderr)
+
+@app.task(process=True)
+def apart():
+    begin()
+    threading.Event().wait()
+"""
+
+CANCEL = "import sys, jobs; jobs.app.job(sys.argv[1]).cancel()"
+
+
+@pytest.mark.parametrize("place", ["file", "server", "file beside a server"])
+def test_a_job_that_is_cancelled_from_another_process_stops_its_run(
+    tmp_path: Path, fresh_server: Callable[..., ServerProcess], worker: Start, place: str
+) -> None:
+    server = None if place == "file" else fresh_server(root_dir=tmp_path / "data")
+    store = "data/jobs.db"
+    if server is not None:
+        store = "http://{}:{}".format(*server.address) if place == "server" else "data"
+    project = Project(tmp_path)
+    project.write("jobs.py", LONG.format(store=store))
+    gate = Pipes(tmp_path)
+    try:
+        jobs = {}
+        runs = worker("jobs:app", "--concurrency", "2")
+        for task in ("in_loop", "in_thread", "apart"):
+            jobs[task] = project.enqueue(task), int(gate.begun())
+        for task, (job_id, pid) in jobs.items():
+            if server is None:
+                project.python(CANCEL, job_id)
+            else:
+                assert anew(server.address, "jobs", "cancel", job_id).returncode == 0
+            if task != "apart":
+                runs.wait_for_text(f"{task} is over")
+            runs.wait_for("lost", job_id=job_id, attempt=1)
+            assert project.python(NOTHING_FAILED, job_id) == "cancelled 0"
+            assert (task == "apart") != _is_there(pid)
+        runs.signal(signal.SIGTERM)
+        stopped = runs.wait_for("worker stopped")
+        assert (stopped["lost"], stopped["failed"], stopped["interrupted"]) == (3, 0, 0)
+    finally:
+        gate.close()
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 # -- beside a server
 
 

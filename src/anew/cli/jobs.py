@@ -295,8 +295,8 @@ def retry_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
 def cancel_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
     """End jobs before their time.
 
-    They are kept as long as dead ones, and can be brought back like them: anew jobs retry. A worker that has one at
-    that moment learns it when it reports.
+    They are kept as long as dead ones, and can be brought back like them: anew jobs retry. A Python worker that
+    runs one stops the run within about a second; other workers learn it when they report.
 
     \b
     Examples:

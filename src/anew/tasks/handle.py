@@ -113,7 +113,7 @@ class JobHandle(Generic[T]):
             pause = min(pause * 1.5, LONGEST_LOOK_S)
 
     def cancel(self) -> None:
-        """Call the job off. What runs already is not stopped, and its report changes nothing.
+        """Call the job off. If it runs, its worker soon stops the run, as far as that can be; see `Context.cancelled`.
 
         Raises:
             NotFound: There is no such job.

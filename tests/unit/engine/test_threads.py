@@ -597,6 +597,27 @@ def test_a_job_of_another_process_wakes_a_thread_that_never_looks_by_itself(
         one.close()
 
 
+def test_who_asks_whether_others_have_written_waits_for_no_transaction(tmp_path: Path) -> None:
+    here, there = (
+        ThreadCommit(Rig(open_sqlite(tmp_path / "data", exclusive=False)).engine) for _ in range(2)
+    )
+    here.enqueue([new_job()])
+    seen = [here.has_changed()]
+    there.enqueue([new_job()])
+    seen.append(here.has_changed())
+    here.enqueue([new_job()])
+    seen.append(here.has_changed())
+    assert seen == [False, True, False]
+
+    def ask(batch: Batch) -> None:
+        in_threads(lambda at: seen.append(here.has_changed()), 1)
+
+    here.apply(Call(ask, lambda result: None))
+    assert seen[3:] == [True], "a transaction is under way"
+    for one in (here, there):
+        one.close()
+
+
 def test_a_take_finds_a_job_that_has_just_become_due() -> None:
     rig = Rig()
     engine = ThreadCommit(rig.engine)

@@ -120,3 +120,10 @@ def here() -> int:
 async def in_loop() -> int:
     """Say in which process an async task runs."""
     return os.getpid()
+
+
+@app.task(process=True)
+def stay(pipe: str) -> None:
+    """Tell its process's number, and never end."""
+    Path(pipe).write_text(str(os.getpid()))
+    threading.Event().wait()

@@ -17,7 +17,7 @@ import pytest
 from anew import Anew
 from anew.errors import StoreFailed
 from anew.tasks.lanes import Lane
-from anew.tasks.running import Run, Runner
+from anew.tasks.running import CALLED_OFF, Run, Runner
 from anew.tasks.source import Exchanged, Want
 from anew.tasks.task import Task
 from anew.tasks.worker import Worker
@@ -124,6 +124,9 @@ class FailingSource:
         runs, self._runs = self._runs, []
         return Exchanged([runs], [], [], [])
 
+    def may_have_lost(self) -> bool:
+        return False
+
     def sleep(self, seconds: float, seen: int) -> None: ...
 
     def wake(self) -> None: ...
@@ -200,6 +203,40 @@ def test_a_coroutine_that_is_given_up_before_its_turn_is_given_back_and_never_be
     lane.close()
     assert boss.began.empty()
     assert boss.over.empty()
+
+
+def test_a_coroutine_that_is_stopped_before_its_turn_leaves_its_place(app: Anew) -> None:
+    gate = threading.Event()
+
+    @app.task
+    async def block() -> None:
+        gate.wait(WAIT_S)
+
+    lane, boss = lane_of(app, 2)
+    runs = [run_of(block, key=key) for key in (1, 2, 3)]
+    lane.add(runs)
+    assert boss.began.get(timeout=WAIT_S) is runs[0]
+    lane.stop({runs[1]: CALLED_OFF})
+    gate.set()
+    assert {boss.over.get(timeout=WAIT_S) for _ in runs} == set(runs)
+    assert not lane.open
+    lane.close()
+
+
+def test_a_coroutine_that_is_stopped_gives_its_reason_and_leaves_its_place(app: Anew) -> None:
+    @app.task
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    lane, boss = lane_of(app, 1)
+    runs = [run_of(hang, key=key) for key in (1, 2)]
+    lane.add(runs)
+    for run in runs:
+        assert boss.began.get(timeout=WAIT_S) is run
+        lane.stop({run: CALLED_OFF})
+        assert boss.over.get(timeout=WAIT_S) is run
+        assert run.outcome is CALLED_OFF
+    lane.close()
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from anew import Anew
-from anew.client import JobView
+from anew.client import Filters, JobView, Page
 from anew.client.views import read_job
 from anew.errors import Unreachable
 from anew.jobs import Failed, Interrupted, Outcome
 from anew.tasks.remote_source import RemoteSource
-from anew.tasks.running import Run
+from anew.tasks.running import CALLED_OFF, Run
 from anew.tasks.source import Exchanged, Want
 
 JOB_ID = "tag0000000000000000000007"
@@ -52,6 +52,9 @@ class Server:
         held: By id, when the job was taken that is in flight.
         reports: All that were made.
         asked: How often it was asked about breakers.
+        ended: The ids of jobs that have ended.
+        counted: What it was asked to count.
+        listed: How often it was asked to list jobs.
         meanwhile: Called when it is asked about breakers.
     """
 
@@ -61,6 +64,9 @@ class Server:
         self.held: dict[str, int] = {}
         self.reports: list[dict[str, Any]] = []
         self.asked = 0
+        self.ended: set[str] = set()
+        self.counted: list[Filters] = []
+        self.listed = 0
         self.meanwhile: Callable[[], object] = lambda: None
 
     def take(self, queues: object, **_: object) -> Stream:
@@ -70,6 +76,16 @@ class Server:
             self.streams.put(None)
             raise Unreachable("closed")
         return stream
+
+    def count(self, filters: Filters) -> int:
+        self.counted.append(filters)
+        return len(set(filters.id) - self.ended)
+
+    def page(self, filters: Filters, *, limit: int) -> Page:
+        assert limit >= len(set(filters.id))
+        self.listed += 1
+        jobs = tuple(job(100, one) for one in filters.id if one not in self.ended)
+        return Page(jobs=jobs, next_path=None, prev_path=None, fetch=lambda path: b"")
 
     def request(self, method: str, path: str, body: Any) -> bytes:
         if (method, path) == ("POST", "/v1/breakers"):
@@ -176,10 +192,17 @@ def unreachable() -> None:
     raise Unreachable("the server is gone")
 
 
-def job(taken_at: int) -> JobView:
+def run_of(job_id: str) -> Run:
+    """A run of a job."""
+    return Run(
+        key=0, token=0, job_id=job_id, name="t", queue="q", payload=b"{}", attempts=0, max_attempts=None, task=None,
+    )  # fmt: skip
+
+
+def job(taken_at: int, job_id: str = JOB_ID) -> JobView:
     """The job as a stream delivers it."""
     view = {
-        "id": JOB_ID,
+        "id": job_id,
         "type": "t",
         "queue": "q",
         "priority": 0,
@@ -246,6 +269,44 @@ def test_a_run_that_goes_on_under_a_new_hold_says_so(bench: Bench) -> None:
     assert bench.server.reports == [{"id": JOB_ID, "taken_at": 200, "end": "goes_on"}]
     run.end(None)
     assert bench.exchange(run).settled == [(run, None)]
+
+
+@pytest.mark.parametrize("ends", ["before the job comes again", "after it"])
+def test_a_run_that_was_called_off_says_nothing_of_the_job_when_that_comes_again(
+    bench: Bench, ends: str
+) -> None:
+    bench.deliver(taken_at=100)
+    run = bench.take()
+    run.stopped = CALLED_OFF
+    bench.lose()
+    run.end(CALLED_OFF)
+    if ends == "before the job comes again":
+        assert bench.exchange(run).lost == [run]
+    bench.connect()
+    bench.deliver(taken_at=200)  # somebody has redriven it
+    again = bench.take()
+    assert (again is run, again.token, run.token) == (False, 200, 100)
+    if ends == "after it":
+        assert bench.exchange(run).lost == [run]
+    again.end(None)
+    assert bench.exchange(again).settled == [(again, None)]
+
+
+def test_whether_jobs_are_lost_is_asked_by_their_number_a_hundred_at_a_time(bench: Bench) -> None:
+    runs = [run_of(f"tag{number:022}") for number in range(250)]
+    ended = {runs[120].job_id, runs[249].job_id}
+    assert bench.source.lost(runs) == {}
+    assert [len(asked.id) for asked in bench.server.counted] == [100, 100, 50]
+    assert set(bench.server.counted[0].state) == {"scheduled", "retrying", "ready", "in_flight"}
+    assert bench.server.listed == 0
+    bench.server.ended = ended
+    assert bench.source.lost(runs) == {runs[120]: CALLED_OFF, runs[249]: CALLED_OFF}
+    assert bench.server.listed == 2
+
+
+def test_where_the_server_does_not_say_nothing_is_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.server, "count", lambda filters: unreachable())
+    assert bench.source.lost([run_of(JOB_ID)]) == {}
 
 
 def test_a_server_that_is_not_there_is_asked_about_breakers_after_a_wait_alone(

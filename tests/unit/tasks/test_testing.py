@@ -461,6 +461,44 @@ def test_a_handler_that_moves_the_clock_takes_so_long(app: Anew, test: AppTest) 
     assert [(event.duration_ms, event.outcome) for event in ended] == [(29_000, None), (30_000, "timeout")]
 
 
+def test_a_job_that_is_cancelled_in_the_middle_of_its_run_is_stopped(app: Anew, test: AppTest) -> None:
+    seen: list[object] = []
+
+    @app.task(name="poll")
+    def poll() -> None:
+        began = test.clock.now()
+        while ctx.sleep("10m"):
+            seen.append(test.clock.now() - began)
+            if len(seen) == 2:
+                app.job(ctx.job_id).cancel()
+        seen.append(ctx.cancelled)
+
+    @app.task(name="hang")
+    async def hang() -> None:
+        app.job(ctx.job_id).delete()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append(ctx.cancelled)
+
+    @app.task(name="calm")
+    async def calm(job: str) -> None:
+        app.job(job).cancel()  # somebody else's
+        await asyncio.sleep(0)
+        seen.append(ctx.cancelled)
+
+    poll.enqueue()
+    hang.enqueue()
+    calm.enqueue(calm.using(delay="1d").enqueue("").id)
+    assert [(ran.task, ran.outcome) for ran in test.drain()] == [
+        ("poll", "lost"), ("hang", "lost"), ("calm", "succeeded"),
+    ]  # fmt: skip
+    minutes = timedelta(minutes=10)
+    assert seen == [minutes, 2 * minutes, True, True, False]
+    assert [job.task for job in test.jobs("cancelled")] == ["poll", "calm"]
+    assert [event.name for event in test.events if event.name in ("failed", "interrupted")] == []
+
+
 def test_what_a_handler_raised_is_in_the_report(app: Anew, test: AppTest) -> None:
     @app.task(policy=["1m"])
     def broken() -> None:
@@ -781,7 +819,7 @@ def test_the_documents_examples_hold() -> None:
     for block in blocks(ROOT / "docs" / "testing.md", "python"):
         exec(compile(block.text, "testing.md", "exec"), said)
     tests = {name: value for name, value in said.items() if name.startswith("test_")}
-    assert len(tests) == 6
+    assert len(tests) == 7
     for each in tests.values():
         said["sent"].clear()
         if inspect.signature(each).parameters:
