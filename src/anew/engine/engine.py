@@ -133,6 +133,11 @@ class Engine:
         self._limit_at = store.key_limits.next_look()
 
     @property
+    def session(self) -> int:
+        """The number of this process among those that have the store open."""
+        return self.store.session
+
+    @property
     def wake_at(self) -> int | None:
         """When the next batch is to come by itself, epoch ms; None: not before something is asked for."""
         cron_at = None if self.parts.full else self._cron_at

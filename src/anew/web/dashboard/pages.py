@@ -81,7 +81,7 @@ class Pages:
         self._workers = context.workers
         self._submit = context.commit.submit
         self._ids = context.engine.ids
-        self._session = context.engine.store.session
+        self._session = context.engine.session
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._default = default
