@@ -41,7 +41,7 @@ def deliverer(path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_checklist_8_every_subscription_gets_a_message_once_though_its_fan_out_was_killed(
+def test_notifications_08_every_subscription_gets_a_message_once_though_its_fan_out_was_killed(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "jobs.db"

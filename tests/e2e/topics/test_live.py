@@ -78,7 +78,7 @@ def attempts(client: Client) -> list[dict[str, Any]]:
     return [attempt for page in pages for attempt in page["attempts"]]
 
 
-def test_checklist_49_an_endpoint_never_sees_more_requests_at_one_time_than_it_may(tmp_path: Path) -> None:
+def test_notifications_49_an_endpoint_never_sees_more_requests_at_one_time_than_it_may(tmp_path: Path) -> None:
     go_on = threading.Semaphore(0)
     running, seen = 0, []
 
@@ -106,7 +106,7 @@ def test_checklist_49_an_endpoint_never_sees_more_requests_at_one_time_than_it_m
         assert max(seen) == 2
 
 
-def test_checklist_48_no_more_start_in_any_span_than_the_rate_allows(tmp_path: Path) -> None:
+def test_notifications_48_no_more_start_in_any_span_than_the_rate_allows(tmp_path: Path) -> None:
     with serving(tmp_path, deliverers=2) as (server, client), Receiver(answers(200)) as receiver:
         policy = {"throttle": {"max_per_second": 5, "burst": 2}, "health": STEADY}
         subscribe(client, receiver.url, delivery_policy=policy)
@@ -130,7 +130,7 @@ def millis(instant: Any) -> int:
     return int(datetime.fromisoformat(instant).timestamp() * 1_000)
 
 
-def test_checklist_36_every_request_of_a_delivery_has_its_id_and_a_time_of_its_own(tmp_path: Path) -> None:
+def test_notifications_36_every_request_of_a_delivery_has_its_id_and_a_time_of_its_own(tmp_path: Path) -> None:
     behaviour = script(answers(503), answers(200), answers(200))
     with serving(tmp_path) as (_, client), Receiver(behaviour) as receiver:
         policy = {"retry": {"schedule": [1], "jitter": 0}, "health": STEADY}
@@ -148,7 +148,7 @@ def test_checklist_36_every_request_of_a_delivery_has_its_id_and_a_time_of_its_o
         assert all(0 <= stamp - begun <= 2 for stamp, begun in zip(stamps, sorted(started), strict=True))
 
 
-def test_checklist_38_no_secret_and_no_payload_is_told_to_anybody(tmp_path: Path) -> None:
+def test_notifications_38_no_secret_and_no_payload_is_told_to_anybody(tmp_path: Path) -> None:
     """Log lines of server and deliverer at their most talkative, lists, single answers, attempts and metrics."""
     payload = "a payload that nobody else may see"
     behaviour = script(answers(503), answers(200), answers(200))
@@ -255,7 +255,7 @@ def may_have_own_names() -> bool:
 
 
 @pytest.mark.skipif(not may_have_own_names(), reason="only root may have a server of names of its own")
-def test_checklist_44_a_name_that_leads_inward_is_blocked_when_it_is_sent_to(
+def test_notifications_44_a_name_that_leads_inward_is_blocked_when_it_is_sent_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public = ["93.184.216.34"]

@@ -25,7 +25,7 @@ B = "https://b.example/hook"
 FAIL = Answer(status=500)
 
 
-def test_checklist_1_a_retry_comes_at_its_original_time_after_a_restart(tmp_path: Path) -> None:
+def test_notifications_01_a_retry_comes_at_its_original_time_after_a_restart(tmp_path: Path) -> None:
     topics = Topics(tmp_path)
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [60]}))
@@ -40,7 +40,7 @@ def test_checklist_1_a_retry_comes_at_its_original_time_after_a_restart(tmp_path
     again.store.close()
 
 
-def test_checklist_4_messages_behind_one_that_fails_are_sent_all_the_same() -> None:
+def test_notifications_04_messages_behind_one_that_fails_are_sent_all_the_same() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [60]}))
@@ -51,7 +51,7 @@ def test_checklist_4_messages_behind_one_that_fails_are_sent_all_the_same() -> N
     assert [one.data for one in topics.requests] == [0, 1, 2, 3]
 
 
-def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_path: Path) -> None:
+def test_notifications_06_what_was_answered_is_there_after_the_process_is_gone(tmp_path: Path) -> None:
     topics = Topics(tmp_path)
     topics.topic()
     topics.subscribe(A)
@@ -67,7 +67,7 @@ def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_pa
     topics.store.close()
 
 
-def test_checklist_7_the_same_key_is_the_same_message_and_with_something_else_refused() -> None:
+def test_notifications_07_the_same_key_is_the_same_message_and_with_something_else_refused() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A)
@@ -85,7 +85,7 @@ def test_checklist_7_the_same_key_is_the_same_message_and_with_something_else_re
     assert third.ids != first.ids
 
 
-def test_checklist_21_and_22_a_subscriptions_block_replaces_the_topics_unless_that_is_locked() -> None:
+def test_notifications_21_22_a_subscriptions_block_replaces_the_topics_unless_that_is_locked() -> None:
     topics = Topics()
     topics.topic(delivery_policy=policy(retry={"schedule": [7]}, throttle={"max_in_flight": 1}))
     own = {"retry": {"schedule": [3], "jitter": 0}}
@@ -110,7 +110,7 @@ def test_checklist_21_and_22_a_subscriptions_block_replaces_the_topics_unless_th
     assert locked.times() == [0, 7]
 
 
-def test_checklist_50_a_throttled_delivery_is_held_up_once_and_seen_as_such() -> None:
+def test_notifications_50_a_throttled_delivery_is_held_up_once_and_seen_as_such() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 1}))
@@ -133,7 +133,7 @@ def test_checklist_50_a_throttled_delivery_is_held_up_once_and_seen_as_such() ->
     )
 
 
-def test_checklist_54_every_attempt_has_a_row_with_what_came_and_when_the_next_one_comes() -> None:
+def test_notifications_54_every_attempt_has_a_row_with_what_came_and_when_the_next_one_comes() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5, 5]}))
@@ -150,7 +150,7 @@ def test_checklist_54_every_attempt_has_a_row_with_what_came_and_when_the_next_o
     ]
 
 
-def test_checklist_54_lost_and_interrupted_attempts_have_such_a_row_too() -> None:
+def test_notifications_54_lost_and_interrupted_attempts_have_such_a_row_too() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5]}))
@@ -173,7 +173,7 @@ def test_checklist_54_lost_and_interrupted_attempts_have_such_a_row_too() -> Non
     ]
 
 
-def test_checklist_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
+def test_notifications_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
     own = policy(retry={"backoff_retries": 6, "min_delay": 2, "max_delay": 90, "function": "geometric"})
     previewed, _ = effective([("", layer_of(own))])
     topics = Topics()
@@ -188,7 +188,7 @@ def test_checklist_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
     )
 
 
-def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() -> None:
+def test_notifications_60_failed_attempts_and_dead_deliveries_are_counted_apart() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1, 1]}))
@@ -203,7 +203,7 @@ def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() ->
     assert counts["dead", "exhausted"] == 1
 
 
-def test_checklist_60_lost_attempts_are_counted_among_the_failed_ones() -> None:
+def test_notifications_60_lost_attempts_are_counted_among_the_failed_ones() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1, 1]}))

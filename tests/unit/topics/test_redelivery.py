@@ -39,7 +39,7 @@ def with_endpoint(**document: object) -> Topics:
     return topics
 
 
-def test_checklist_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> None:
+def test_notifications_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> None:
     topics = with_endpoint()
     topics.answers[A] = [FAIL, OK]
     topics.publish()
@@ -55,7 +55,7 @@ def test_checklist_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> 
     ]
 
 
-def test_checklist_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> None:
+def test_notifications_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> None:
     topics = with_endpoint()
     topics.publish()
     topics.run()
@@ -143,7 +143,7 @@ def test_a_waiting_delivery_that_is_sent_again_is_sent_now() -> None:
     assert topics.times() == [0, 0]
 
 
-def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_first() -> None:
+def test_notifications_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_first() -> None:
     topics = with_endpoint()
     topics.answers[A] = FAIL
     for number in range(5):
@@ -213,7 +213,7 @@ def test_what_a_queue_has_got_it_gets_again() -> None:
     assert (len(ready), topics.statuses(), topics.requests) == (3, ["delivered"], [])
 
 
-def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
+def test_notifications_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
     None
 ):
     topics = with_endpoint()
@@ -282,7 +282,7 @@ def test_what_is_cancelled_is_not_sent_and_what_is_dead_can_be_removed() -> None
     assert topics.statuses() == ["cancelled"]
 
 
-def test_checklist_8_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_made_twice() -> None:
+def test_notifications_08_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_made_twice() -> None:
     topics = Topics(fanout_inline=10)
     topics.topic()
     for number in range(1_200):
