@@ -78,8 +78,9 @@ def test_the_policies_over_http_are_taken(fresh_server: Callable[..., ServerProc
     assert done.returncode == 0, done.stdout
     client = Client(server.address)
     assert client.count(queue="web") == len(script.splitlines())
-    for _ in range(2):
-        assert shell(again.replace("curl", "curl --fail-with-body"), server, tmp_path).returncode == 0
+    for time in ("first", "second"):
+        (tmp_path / time).mkdir()
+        assert not shell(again.replace("curl", "curl --fail-with-body"), server, tmp_path / time).returncode
     assert client.count(queue="shop") == 1
     urgent = {"user_id": 42, "tags": ["urgent"]}
     for payload in (urgent, {"user_id": 42, "tags": []}, {"user_id": 43}, None):
