@@ -142,7 +142,9 @@ def test_notifications_26_a_long_retry_after_is_capped() -> None:
     assert topics.times() == [0, 1_000]
 
 
-def test_notifications_27_after_a_429_its_subscription_gets_nothing_and_no_delivery_loses_an_attempt() -> None:
+def test_notifications_27_after_a_429_its_subscription_gets_nothing_and_no_delivery_loses_an_attempt() -> (
+    None
+):
     topics = Topics()
     topics.topic()
     own = policy(retry={"schedule": [5]}, throttle={"max_in_flight": 1})

@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from anew.errors import Conflict, InvalidInput, StoreFull
+from anew.http.topic_metrics import topic_metrics
 from anew.store.sqlite import open_sqlite
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import NewMessage, check_message
@@ -116,21 +117,53 @@ def test_notifications_50_a_throttled_delivery_is_held_up_once_and_seen_as_such(
     topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 1}))
     for number in range(3):
         topics.publish(number)
-    assert len(topics.take()) == 1
+    (running,) = topics.take()
+    ages = []
     for _ in range(5):
         assert topics.take() == []
         topics.clock.advance(1_000)
-    reader = topics.store.reader()
-    figures = reader.topic_figures("$deliveries")
-    assert figures.blocked_since is not None
-    assert figures.blocked_since >> 20 == NOW
-    reader.close()
+        ages.append(deferred_s(topics))
+    assert ages == [1, 2, 3, 4, 5]
     # Nothing was written of them meanwhile: neither an attempt, nor a record of a snooze.
     rows = topics.deliveries()
     assert [row.attempts for row in rows] == [0, 0, 0]
     assert all(
         topics.do(lambda batch, row=row: batch.store.count_outcomes(row.job, "snoozed")) == 0 for row in rows
     )
+    topics.settle([Sent(running, OK)])
+    topics.run()
+    assert (topics.statuses(), deferred_s(topics)) == (["delivered"] * 3, 0)
+
+
+def deferred_s(topics: Topics) -> float:
+    """What the gauge of the oldest delivery that is held up says now."""
+    reader = topics.store.reader()
+    figures = reader.topic_figures("$deliveries")
+    reader.close()
+    (gauge,) = [
+        family.samples[0].value
+        for family in topic_metrics(figures, {}, topics.clock.now())
+        if family.name == "anew_delivery_oldest_deferred_seconds"
+    ]
+    return float(gauge)
+
+
+@pytest.mark.parametrize(("wait_s", "starts"), [(0.2, 1), (1.0, 5)])
+def test_notifications_50_what_a_rate_holds_up_is_looked_at_when_it_may_start(
+    wait_s: float, starts: int
+) -> None:
+    """Of thirty that wait as many are touched as may start then, and no other."""
+    topics = Topics()
+    topics.topic()
+    throttle = {"max_per_second": 5, "burst": 5, "max_in_flight": 100}
+    topics.subscribe(A, delivery_policy=policy(throttle=throttle))
+    for number in range(30):
+        topics.publish(number)
+    topics.turn()
+    waits_until = topics.engine.wake_at
+    assert waits_until == NOW + 200
+    topics.clock.advance(round(wait_s * 1_000))
+    assert topics.turn() == starts
 
 
 def test_notifications_54_every_attempt_has_a_row_with_what_came_and_when_the_next_one_comes() -> None:

@@ -55,7 +55,9 @@ def test_notifications_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts()
     ]
 
 
-def test_notifications_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> None:
+def test_notifications_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> (
+    None
+):
     topics = with_endpoint()
     topics.publish()
     topics.run()
@@ -218,7 +220,9 @@ def test_notifications_53_what_was_published_while_it_was_disabled_is_made_by_a_
 ):
     topics = with_endpoint()
     subscription = topics.do(lambda batch: batch.store.topics.subscribers("orders", -1, 1, batch.now))[0].id
-    topics.publish(1)
+    for number in (-2, -1, 0, 1):
+        topics.publish(number)
+        topics.clock.advance(1_000)
     topics.do(turn(topics.terms, subscription, "disable"))
     topics.publish(2)
     topics.publish(3)
@@ -226,11 +230,33 @@ def test_notifications_53_what_was_published_while_it_was_disabled_is_made_by_a_
     assert topics.requests == []
     topics.do(turn(topics.terms, subscription, "enable"))
     topics.run()
-    assert [one.data for one in topics.requests] == [1]
+    assert [one.data for one in topics.requests] == [-2, -1, 0, 1]  # the oldest first
     missed = TaskDocument(selection=Selection(subscription=subscription, since=NOW), include="missed")
     topics.do(start(topics.terms, missed))
     topics.run()
-    assert [one.data for one in topics.requests] == [1, 2, 3]
+    assert [one.data for one in topics.requests] == [-2, -1, 0, 1, 2, 3]
+
+
+def test_notifications_53_what_was_held_is_released_through_the_throttle_oldest_first() -> None:
+    topics = Topics()
+    topics.topic()
+    throttle = {"max_per_second": 1, "burst": 1}
+    own = policy(retry={"schedule": [60] * 3}, throttle=throttle)
+    subscribed = topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = [FAIL, OK]
+    for number in range(
+        4
+    ):  # the first of them fails, and waits; the others are held as they wait for the rate
+        topics.publish(number)
+    topics.turn()
+    topics.do(turn(topics.terms, subscribed.row.id, "disable"))
+    topics.clock.advance(100_000)
+    topics.requests.clear()
+    assert topics.turn() == 0
+    topics.do(turn(topics.terms, subscribed.row.id, "enable"))
+    topics.run()
+    assert [one.data for one in topics.requests] == [0, 1, 2, 3]
+    assert topics.times() == [100, 101, 102, 103]
 
 
 def test_a_selection_is_counted_before_it_is_sent() -> None:
