@@ -115,7 +115,7 @@ def test_a_lease_lapses_at_its_deadline(store: Store) -> None:
     assert store.lapsed(NOW + 30, 10) == [3, 1]
 
 
-def test_reap_removes_ended_jobs_whose_retention_is_over_and_no_other(store: Store) -> None:
+def test_reliability_27_reap_removes_ended_jobs_whose_retention_is_over_and_no_other(store: Store) -> None:
     put(store, *(new_job(payload=b"x" * BIG) for _ in range(6)))
     take(store, limit=4)
     with batch(store):

@@ -127,7 +127,7 @@ def test_zizq_45_any_other_prefetch_is_400(client: Client, prefetch: str) -> Non
     assert response.error
 
 
-def test_zizq_46_order_is_priority_then_id_across_queues(client: Client, queue: str) -> None:
+def test_zizq_46_reliability_25_order_is_priority_then_id_across_queues(client: Client, queue: str) -> None:
     a, b = queue + "a", queue + "b"
     jobs = [(a, 5), (b, 5), (b, 1), (a, 65535), (a, 5), (b, 0), (b, 5)]
     sent = [client.enqueue(name, priority=priority)["id"] for name, priority in jobs]

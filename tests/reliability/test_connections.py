@@ -17,7 +17,7 @@ from .wire import Client, encode
 pytestmark = pytest.mark.alone
 
 
-def test_46_connections_beyond_the_limit_are_refused_clearly(tmp_path: Path) -> None:
+def test_reliability_46_connections_beyond_the_limit_are_refused_clearly(tmp_path: Path) -> None:
     """20 take streams, which are never idle; the one more is refused, and let in when one of them has gone."""
     with Server(tmp_path / "data", "--max-connections", "20") as server, contextlib.ExitStack() as stack:
         takers = [stack.enter_context(Client(server.address)) for _ in range(20)]
@@ -31,7 +31,7 @@ def test_46_connections_beyond_the_limit_are_refused_clearly(tmp_path: Path) -> 
         wait_until(lambda: _health(server) == 200, timeout=5, what="a place for one more connection")
 
 
-def test_46_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
+def test_reliability_46_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
     """200 of them where the process may hold 400 files: each newcomer takes the place of the one that is idle for longest."""
     limited = ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh", *server_command()]
     with Server(tmp_path / "data", command=limited) as server, contextlib.ExitStack() as stack:
@@ -74,7 +74,7 @@ def test_5000_idle_connections_change_nothing(tmp_path: Path, many_descriptors: 
     assert now < GENEROSITY * 2 * max(was, 1.0)
 
 
-def test_47_slow_headers_are_cut_off_and_silence_is_not(tmp_path: Path) -> None:
+def test_reliability_47_slow_headers_are_cut_off_and_silence_is_not(tmp_path: Path) -> None:
     with Server(tmp_path / "data", "--header-timeout", "300ms") as server, Client(server.address) as silent:
         with Client(server.address) as halfway, Client(server.address) as drip:
             halfway.socket.sendall(b"POST /jobs HTTP/1.1\r\nhost: 127.0.0.1\r\n")
@@ -86,7 +86,7 @@ def test_47_slow_headers_are_cut_off_and_silence_is_not(tmp_path: Path) -> None:
         assert silent.request("GET", "/health").status == 200  # longer than the time-out without a byte
 
 
-def test_47_slow_bodies_are_cut_off(tmp_path: Path) -> None:
+def test_reliability_47_slow_bodies_are_cut_off(tmp_path: Path) -> None:
     """Below 1 KiB/s over the last seconds, after the grace that headers have."""
     with Server(tmp_path / "data", "--header-timeout", "300ms") as server:
         with Client(server.address) as drip:

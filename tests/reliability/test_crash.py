@@ -24,7 +24,7 @@ def fresh_seed() -> int:
     return int(os.environ.get("ANEW_TEST_SEED") or int.from_bytes(os.urandom(4)))
 
 
-def test_2_3_sixty_kills_lose_resurrect_and_strand_nothing(tmp_path: Path) -> None:
+def test_reliability_02_03_sixty_kills_lose_resurrect_and_strand_nothing(tmp_path: Path) -> None:
     """Checklist 2 and 3 of the reliability programme, the short form."""
     report = run(KILLS, fresh_seed(), tmp_path / "data")
     print(report)
@@ -36,7 +36,7 @@ def test_2_3_sixty_kills_lose_resurrect_and_strand_nothing(tmp_path: Path) -> No
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("round_", range(10))
-def test_2_3_a_thousand_kills(tmp_path: Path, round_: int) -> None:
+def test_reliability_02_03_a_thousand_kills(tmp_path: Path, round_: int) -> None:
     """In rounds, because a history is kept in memory."""
     report = run(100, fresh_seed(), tmp_path / "data")
     print(report)
@@ -44,7 +44,7 @@ def test_2_3_a_thousand_kills(tmp_path: Path, round_: int) -> None:
 
 
 @pytest.mark.alone
-def test_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path) -> None:
+def test_reliability_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path) -> None:
     """The control run: a server with this bug planted must be found out."""
     report = run(6, fresh_seed(), tmp_path / "data", command=PLANTED)
     print(report)
@@ -53,7 +53,7 @@ def test_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path)
 
 
 @pytest.mark.alone
-def test_a_killed_server_with_a_million_jobs_serves_again_in_time(tmp_path: Path) -> None:
+def test_reliability_23_a_killed_server_with_a_million_jobs_serves_again_in_time(tmp_path: Path) -> None:
     """Thousands of them in flight when it dies; each is there again, and in its old place."""
     stored = 1_000_000
     flags = ("--global-in-flight-limit", "0")

@@ -632,7 +632,7 @@ KILLED = """
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_around_the_commit_fires_the_slot_once(tmp_path: Path, when: str) -> None:
+def test_reliability_33_a_kill_around_the_commit_fires_the_slot_once(tmp_path: Path, when: str) -> None:
     """Between the insert and the commit nothing has lasted: whoever comes next fires; after it nobody does."""
     rig = rig_at(START, open_sqlite(tmp_path))
     put(rig, entry())

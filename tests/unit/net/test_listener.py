@@ -636,7 +636,7 @@ else:
 """
 
 
-def test_running_out_of_descriptors_does_not_stop_the_listener(loop: str) -> None:
+def test_reliability_46_running_out_of_descriptors_does_not_stop_the_listener(loop: str) -> None:
     """Checklist 46 of reliability: EMFILE does not stop accepting."""
 
     def answered(port: int) -> bool:
