@@ -40,7 +40,9 @@ def push(number: int, **members: object) -> str:
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["half a line", "a whole line"])
-def test_reliability_12_a_kill_within_a_pushb_stores_each_of_its_jobs_once_at_most(tmp_path: Path, whole: bool) -> None:
+def test_reliability_12_a_kill_within_a_pushb_stores_each_of_its_jobs_once_at_most(
+    tmp_path: Path, whole: bool
+) -> None:
     """Nobody was answered. Of a line whose end has not come nothing may be there; of a whole one what comes first, without gaps."""
     jobs = [
         {"jid": f"job-{n:06d}", "jobtype": "t", "queue": "q", "args": [n, LONG[:500]]} for n in range(5_000)
@@ -101,7 +103,9 @@ def test_reliability_08_a_full_disk_refuses_pushes_and_takes_acknowledgements(
             assert wire.ask("INFO")["faktory"]["queues"]["q"] == stored
 
 
-def test_reliability_11_a_second_server_on_one_directory_is_refused_whatever_its_ports(tmp_path: Path) -> None:
+def test_reliability_11_a_second_server_on_one_directory_is_refused_whatever_its_ports(
+    tmp_path: Path,
+) -> None:
     with fwp_server(tmp_path) as first, opened(first) as wire:
         said = refused(tmp_path, "--fwp-port", "0")
         assert str(tmp_path / "data") in said
@@ -156,7 +160,9 @@ def test_reliability_42_very_many_long_lines_at_once_are_bounded_together(tmp_pa
             wire.expect(push(1))
 
 
-def test_reliability_47_one_who_sends_and_never_reads_costs_little_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_reliability_47_one_who_sends_and_never_reads_costs_little_and_holds_up_nobody(
+    tmp_path: Path,
+) -> None:
     with fwp_server(tmp_path) as server, opened(server) as wire, opened(server) as deaf:
         before = server.rss_bytes()
         line = b"nonsense" + b"x" * 8_000  # which the answer repeats
