@@ -2,9 +2,10 @@
  *
  * What is stored bears a mark, "mark-" and six digits, in the log's pages and in the answer alike. SYNC_ORDER_LOG is the file of
  * lines: "w N" a mark was written to the log for the first time, "b T" and "e T" a sync of the log begins and has returned in
- * thread T, "r N" an answer with a mark is about to be sent.
+ * thread T, "r N" an answer with a mark is about to be sent, "d NAME" a folder has been synced in which a file has this name.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,12 +23,18 @@ static const char MARK[] = "mark-";
 static char written[MARKS], answered[MARKS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void say(char what, long number) {
+static void say_name(char what, const char *name) {
     static int fd = -1;
-    char line[32];
+    char line[512];
     if (fd < 0) fd = open(getenv("SYNC_ORDER_LOG"), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    int n = snprintf(line, sizeof line, "%c %ld\n", what, number);
+    int n = snprintf(line, sizeof line, "%c %s\n", what, name);
     if (syscall(SYS_write, fd, line, n) != n) abort();
+}
+
+static void say(char what, long number) {
+    char text[32];
+    snprintf(text, sizeof text, "%ld", number);
+    say_name(what, text);
 }
 
 static int is_log(int fd) {
@@ -64,6 +71,15 @@ ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at) {
 
 ssize_t pwrite(int fd, const void *data, size_t n, off_t at) { return pwrite64(fd, data, n, at); }
 
+static void say_names_in(int fd) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    DIR *folder = opendir(path);
+    if (!folder) return; /* it is a file */
+    for (struct dirent *entry; (entry = readdir(folder));) say_name('d', entry->d_name);
+    closedir(folder);
+}
+
 static int synced(int fd, int (*real)(int)) {
     int log = is_log(fd);
     long thread = syscall(SYS_gettid);
@@ -73,6 +89,7 @@ static int synced(int fd, int (*real)(int)) {
     int failed = real(fd);
     pthread_mutex_lock(&lock);
     if (log && !failed) say('e', thread);
+    if (!log && !failed) say_names_in(fd);
     pthread_mutex_unlock(&lock);
     return failed;
 }

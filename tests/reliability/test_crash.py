@@ -73,10 +73,11 @@ def test_reliability_23_a_killed_server_with_a_million_jobs_serves_again_in_time
         for taker in takers:
             taker.client.close()
         server.spawn()
-        left = held
-        while left == held:  # it has not begun to give them back
-            left = in_flight(tmp_path / "data")
+        wait_until(
+            lambda: in_flight(tmp_path / "data") < held, timeout=60, what="some are given back", pause=0.01
+        )
         server.kill()
+        left = in_flight(tmp_path / "data")
         print(f"killed again with {left} of {held} in flight")
         begun = time.monotonic()
         server.start()

@@ -33,12 +33,14 @@ class Order:
         too_early: Those that were sent before a sync that had begun after they were written had returned.
         answered: How many were sent.
         syncs: How many have returned.
+        lasting: Names of files in folders that had been synced before the first answer.
     """
 
     written: list[int] = field(default_factory=list)
     too_early: list[int] = field(default_factory=list)
     answered: int = 0
     syncs: int = 0
+    lasting: set[str] = field(default_factory=set)
 
     @classmethod
     def read(cls, path: Path) -> Order:
@@ -48,7 +50,11 @@ class Order:
         safe: set[int] = set()
         safe_up_to = 0
         for line in path.read_text().splitlines():
-            what, number = line[0], int(line[2:])
+            what, text = line[0], line[2:]
+            if what == "d":
+                order.lasting |= set() if order.answered else {text}
+                continue
+            number = int(text)
             if what == "w":
                 order.written.append(number)
             elif what == "b":
@@ -102,6 +108,18 @@ def test_reliability_01_no_answer_is_sent_before_the_sync_that_covers_it(tmp_pat
     assert order.answered == requests
     assert order.syncs > requests // (LINES * (AHEAD + 1))
     assert order.too_early == []
+
+
+def test_reliability_09_a_new_stores_files_are_in_a_synced_folder_before_the_first_answer(
+    tmp_path: Path,
+) -> None:
+    with watched(tmp_path, server_command()) as server:
+        enqueue(server, 1)
+        names = {path.name for path in (tmp_path / "data").glob("anew.db*")} - {"anew.db-shm"}
+    lasting = Order.read(tmp_path / "calls").lasting
+    assert names == {"anew.db", "anew.db-wal"}
+    assert names <= lasting
+    assert "data" in lasting, "and the folder itself in the one above it"
 
 
 def test_reliability_59_answers_before_their_commit_are_seen(tmp_path: Path) -> None:
