@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ipaddress
+import random
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,6 +18,7 @@ from anew.errors import InvalidConfig, Unavailable
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.guard import GuardSettings
 from anew.topics.sender import Sender
+from tests.unit.topics.test_guard import BLOCKED_RANGES
 
 from .receivers import (
     Behaviour,
@@ -545,6 +548,47 @@ def test_a_connection_that_leads_elsewhere_is_blocked_before_anything_is_sent(se
         receiver.wait_for(ended=1)
     assert (answer.error, answer.address) == ("blocked_address", "")
     assert receiver.requests == []
+
+
+def hostile_urls(number: int) -> list[tuple[str, list[list[str]]]]:
+    """Addresses inside in many spellings, each with what names resolve to: any of a blocked range, beside public ones or alone."""
+    chance, found = random.Random(54), []
+    for _ in range(number // 5):
+        first, last = map(ipaddress.ip_address, chance.choice(BLOCKED_RANGES[:-2]))
+        address = type(first)(chance.randint(int(first), int(last)))
+        host = f"[{address}]" if address.version == 6 else str(address)
+        found.append((f"http://{host}/", []))
+        found.append(("http://hooks.test/", [[str(address)]]))
+        found.append(("http://hooks.test/", [chance.sample(["8.8.8.8", "2600::1", str(address)], 3)]))
+        if address.version == 4:
+            found.append((f"http://[::ffff:{address}]/", []))
+            found.append((f"http://{int(address)}/", []))
+        else:
+            found.append((f"http://[{address.exploded}]/", []))
+            found.append(("http://hooks.test/", [[address.exploded.upper()]]))
+    return found
+
+
+def test_reliability_54_none_of_five_hundred_hostile_endpoints_is_connected_to() -> None:
+    """Rebinding and redirects have tests of their own: 44, and 32 of notifications."""
+
+    async def exchange() -> list[Answer]:
+        names = iter([one for _, found in urls for one in found])
+
+        async def resolve(name: str) -> list[str]:
+            return next(names)
+
+        sender = Sender(STRICT, resolve=resolve, connect=unwanted)
+        try:
+            return [await sender.send(outgoing(url)) for url, _ in urls]
+        finally:
+            await sender.close()
+
+    urls = hostile_urls(500)
+    seen = asyncio.run(exchange())
+    assert len(seen) == 500
+    assert {answer.error for answer in seen} == {"blocked_address", "invalid_request"}
+    assert {(answer.status, answer.address, answer.excerpt) for answer in seen} == {(None, "", "")}
 
 
 @pytest.mark.parametrize(
