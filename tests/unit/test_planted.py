@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from anew.engine import GroupCommit, cron_firing, engine, upkeep
 from anew.fwp.lines import LineSplitter
 from anew.store.sql import SqlStore
-from anew.store.sqlite import open_sqlite
+from anew.store.sqlite import open_sqlite, opening
 from anew.tasks.opening import open_engine
 from tests.unit.engine import (
     test_apply,
