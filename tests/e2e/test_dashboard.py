@@ -456,7 +456,7 @@ def test_pages_ask_for_the_token_as_a_password(fresh: Callable[..., Client], tmp
     assert client.get("/jobs", headers=[basic]).status == 401
 
 
-def test_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
+def test_reliability_53_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
     """Pages load nothing from elsewhere and break no rule of their own; a form does what it says; a phone sees all of it."""
     from .browser import LabPage
 
