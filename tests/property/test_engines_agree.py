@@ -26,7 +26,7 @@ from anew.store.sqlite import open_sqlite
 from tests.postgres import empty_database
 from tests.unit.engine.rig import ALL, NOW, Rig, call, enqueue, fail, succeed, tick
 
-SCRIPTS = 10_000 if os.environ.get("ANEW_NIGHTLY") else 25
+SCRIPTS = 10_000 if os.environ.get("ANEW_NIGHTLY") else 15
 LEASE_MS = 5_000
 OWN = re.compile(r"hold_(?:token|owner)=[^,)]*")
 

@@ -17,7 +17,7 @@ from .test_crash import fresh_seed
 from .wire import Address, Client, Hangup
 
 PRODUCERS = 3
-ROUNDS = 100 if os.environ.get("ANEW_NIGHTLY") else 6
+ROUNDS = 100 if os.environ.get("ANEW_NIGHTLY") else 4
 
 
 @dataclass

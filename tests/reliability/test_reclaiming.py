@@ -19,7 +19,7 @@ from anew.store.protocol import Hold
 from anew.tasks.opening import open_engine
 from tests.postgres import empty_database
 
-RACES = 100_000 if os.environ.get("ANEW_NIGHTLY") else 150
+RACES = 100_000 if os.environ.get("ANEW_NIGHTLY") else 90
 
 
 def taken(engine: ThreadCommit) -> tuple[int, int]:
@@ -82,8 +82,11 @@ def test_reliability_18_an_acknowledgement_or_the_end_of_its_lease_counts_and_ne
             assert (lapsed, jobs) == ([0], [])
         else:
             won["end of the lease"] += 1
-            assert (refused, lapsed) == ([[key]], [1])
-            assert [(job.state, job.attempts) for job in jobs] == [(State.READY, 0)]
+            assert (refused, sum(lapsed) <= 1) == (
+                [[key]],
+                True,
+            )  # each engine looks by itself too, once a second
+            assert [(job.state, job.interruptions) for job in jobs] == [(State.READY, 1)]
             (again,) = worker.take(["q"], 1).rows
             assert again[0] == key
             worker.succeed([key])
