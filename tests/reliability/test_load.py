@@ -29,7 +29,7 @@ HELD = 1_000
 """Jobs that wait to be settled while others are offered."""
 
 
-def test_reliability_34_jobs_due_in_one_instant(tmp_path: Path) -> None:
+def test_reliability_34_a_hundred_thousand_jobs_due_in_one_instant(tmp_path: Path) -> None:
     """The last one is ready in time, and other enqueues go on meanwhile.
 
     One job in a thousand is watched: those lie in a queue of their own, spread over the whole order.
