@@ -77,7 +77,8 @@ def test_reliability_48_memory_files_and_threads_do_not_grow_with_the_jobs(
             seen.append(needs(server))
     memory, files, threads = zip(*seen, strict=True)
     print([round(one / MIB, 1) for one in memory], files, threads)
-    assert max(files) <= files[0]
+    # The last round's connections may not be gone yet; those of each round before it would be more than these.
+    assert max(files) <= files[0] + 2 * TAKERS + 1
     assert max(threads) <= threads[0]
     millions = rounds * jobs / 1e6
     slope = (memory[-1] - memory[1]) / MIB / (millions - jobs / 1e6)
