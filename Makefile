@@ -54,7 +54,7 @@ faktory-diff: $(STAMP) ## the same lines to FAKTORY (a program or URL) and to AN
 
 postgres: $(STAMP) ## tests of both protocols, their servers on PostgreSQL
 	@ANEW_TEST_STORE=postgres $(PYTEST) -n 2 -m "not file and not alone and not nightly" tests/e2e/fwp tests/e2e/test_two_nodes.py \
-		$(foreach part,bulk crons delete enqueue failure filter folding interruptions limits negotiation override own_routes patch query \
+		$(foreach part,bulk crons delete enqueue failure filter folding interruptions limits negotiation override own_routes patch query repeats \
 		restart settle take unique values verdicts,tests/e2e/test_$(part).py)
 
 nightly: $(STAMP) ## the long set: more kills, more images, more trials

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
+import math
 import os
 import sys
 import time
@@ -39,12 +40,17 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     fields: dict[str, Any] = {"message": _safe(record.getMessage())}
     for name, value in vars(record).items():
         if name not in _STANDARD and value is not None:
-            fields[name] = value if isinstance(value, (int, float, bool)) else _safe(str(value))
+            fields[name] = value if _is_number(value) else _safe(str(value))
     if record.exc_info and record.exc_info[0] is not None:
         fields["exception"] = _safe(logging.Formatter().formatException(record.exc_info), most=8_192)
     elif record.exc_text:
         fields["exception"] = _safe(_cut_lines(record.exc_text.rstrip("\n")), most=1 << 20)
     return fields
+
+
+def _is_number(value: object) -> bool:
+    """Report whether JSON has this number, or truth."""
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 _LINES = str.maketrans("", "", "\n\t")

@@ -418,3 +418,13 @@ def test_a_token_names_one_attempt(store: Store) -> None:
     assert store.held_under([(1, 7)]) == set()
     take(store, limit=1, token=9)
     assert store.held_under([(1, 7), (1, 9), (2, 7)]) == {(1, 9), (2, 7)}
+
+
+def test_jobs_in_flight_are_told_with_the_kind_of_their_hold(store: Store) -> None:
+    put(store, *[new_job()] * 4)
+    take(store, limit=1, kind=HoldKind.SESSION)
+    take(store, limit=2, kind=HoldKind.RESERVATION)
+    assert store.hold_kinds([3, 99, 4, 1, 2]) == [(1, 30), (2, 20), (3, 20)]
+    with batch(store):
+        store.release([1, 2], NOW, interrupted=False)
+    assert store.hold_kinds([1, 2, 3]) == [(3, 20)]

@@ -115,9 +115,9 @@ def test_a_lease_lapses_at_its_deadline(store: Store) -> None:
     assert store.lapsed(NOW + 30, 10) == [3, 1]
 
 
-def test_reap_removes_ended_jobs_whose_retention_is_over_and_no_other(store: Store) -> None:
-    put(store, *(new_job(payload=b"x" * BIG) for _ in range(6)))
-    take(store, limit=4)
+def test_reliability_27_reap_removes_ended_jobs_whose_retention_is_over_and_no_other(store: Store) -> None:
+    put(store, *(new_job(payload=b"x" * BIG) for _ in range(7)), new_job(ready_at=NOW + 1))
+    take(store, limit=5)
     with batch(store):
         store.complete([(1, NOW + 10), (2, NOW + 20)], NOW)
         store.apply([change(3, State.DEAD, purge_at=NOW + 10), change(4, State.RETRYING, ready_at=NOW)])
@@ -127,7 +127,13 @@ def test_reap_removes_ended_jobs_whose_retention_is_over_and_no_other(store: Sto
         assert store.reap(NOW + 10, 10) == 1
         assert store.reap(2**63 - 1, 10) == 1
         assert store.reap(2**63 - 1, 10) == 0
-    assert store.find(Filter(), ALL) == [4, 5, 6]
+    assert store.find(Filter(), ALL) == [4, 5, 6, 7, 8]
+    assert [job.state for job in store.load([4, 5, 7, 8])] == [
+        State.RETRYING,
+        State.IN_FLIGHT,
+        State.READY,
+        State.SCHEDULED,
+    ]
     assert store.errors(3, Page()) == []
     assert len(store.errors(4, Page())) == 1
     check_counts(store)

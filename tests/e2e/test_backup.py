@@ -70,7 +70,7 @@ def load(client: Client) -> Iterator[list[str]]:
         thread.join()
 
 
-def test_a_copy_under_load_holds_all_that_was_answered_before_it(
+def test_reliability_56_a_copy_under_load_holds_all_that_was_answered_before_it(
     fresh_server: Start, fresh: Connect, tmp_path: Path
 ) -> None:
     server = fresh_server()

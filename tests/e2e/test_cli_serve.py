@@ -121,7 +121,7 @@ def test_an_insecure_bind_is_logged_once_for_each_thing_that_a_door_lacks(tmp_pa
 
 
 @pytest.mark.parametrize(("also", "said"), [([], "--token"), (["--token", "t"], "anew tls init")])
-def test_checklist_51_a_public_bind_without_authentication_and_tls_is_refused(
+def test_reliability_51_a_public_bind_without_authentication_and_tls_is_refused(
     tmp_path: Path, also: list[str], said: str
 ) -> None:
     """A choice of this server; the peer has no authentication and binds anywhere."""

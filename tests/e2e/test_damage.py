@@ -82,7 +82,7 @@ def damaged(fresh_server: Start, fresh: Connect) -> tuple[ServerProcess, dict[st
     return fresh_server(root_dir=server.root_dir), ids
 
 
-def test_a_damaged_job_is_set_aside_and_nothing_else(
+def test_reliability_24_a_damaged_job_is_set_aside_and_nothing_else(
     damaged: tuple[ServerProcess, dict[str, str]], fresh_server: Start, fresh: Connect
 ) -> None:
     server, ids = damaged

@@ -376,7 +376,7 @@ def test_processes_on_the_store_are_listed_with_the_jobs_that_they_hold(
     assert int(jobs) >= 1
 
 
-def test_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -> None:
+def test_reliability_53_names_and_texts_are_shown_and_never_run(fresh: Callable[..., Client]) -> None:
     """In every place where a producer's or a worker's text stands."""
     client = fresh()
     job_id = dead_job(client, NASTY, type=NASTY, payload={NASTY: NASTY})
@@ -456,7 +456,7 @@ def test_pages_ask_for_the_token_as_a_password(fresh: Callable[..., Client], tmp
     assert client.get("/jobs", headers=[basic]).status == 401
 
 
-def test_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
+def test_reliability_53_in_a_browser(browser: Any, fresh: Callable[..., Client]) -> None:
     """Pages load nothing from elsewhere and break no rule of their own; a form does what it says; a phone sees all of it."""
     from .browser import LabPage
 

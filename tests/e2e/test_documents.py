@@ -72,12 +72,16 @@ def test_the_fifteen_lines_run(fresh_server: Callable[..., ServerProcess], tmp_p
 
 def test_the_policies_over_http_are_taken(fresh_server: Callable[..., ServerProcess], tmp_path: Path) -> None:
     needs_curl()
-    script, search = (block.text for block in blocks(DOCS / "http-api.md", "sh"))
+    script, again, search = (block.text for block in blocks(DOCS / "http-api.md", "sh"))
     server = fresh_server()
     done = shell(script.replace("curl", "curl --fail-with-body"), server, tmp_path)
     assert done.returncode == 0, done.stdout
     client = Client(server.address)
     assert client.count(queue="web") == len(script.splitlines())
+    for time in ("first", "second"):
+        (tmp_path / time).mkdir()
+        assert not shell(again.replace("curl", "curl --fail-with-body"), server, tmp_path / time).returncode
+    assert client.count(queue="shop") == 1
     urgent = {"user_id": 42, "tags": ["urgent"]}
     for payload in (urgent, {"user_id": 42, "tags": []}, {"user_id": 43}, None):
         client.enqueue("mail", payload=payload)

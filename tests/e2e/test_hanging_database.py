@@ -56,7 +56,7 @@ def sent(client: Client, method: str, target: str, job: bytes | None = None) -> 
     return wire
 
 
-def test_the_server_answers_refuses_new_jobs_and_goes_on_when_the_database_does(
+def test_reliability_36_the_server_answers_refuses_new_jobs_and_goes_on_when_the_database_does(
     fresh_server: Start, fresh: Connect, database: str
 ) -> None:
     server = fresh_server(store=database)

@@ -290,7 +290,7 @@ def test_what_fits_is_accepted_and_answered_as_documented(target: Target, name: 
 
 
 @pytest.mark.parametrize("name", [name for name in names(with_input=True) if name not in ANY_TEXT])
-def test_what_does_not_fit_is_refused_as_documented(target: Target, name: str) -> None:
+def test_reliability_43_what_does_not_fit_is_refused_as_documented(target: Target, name: str) -> None:
     # A report in a list that does not fit is refused by itself, in an answer of 200 that says so.
     excluded = [negative_data_rejection] if name in REPORTS else []
 

@@ -127,7 +127,7 @@ def test_zizq_45_any_other_prefetch_is_400(client: Client, prefetch: str) -> Non
     assert response.error
 
 
-def test_zizq_46_order_is_priority_then_id_across_queues(client: Client, queue: str) -> None:
+def test_zizq_46_reliability_25_order_is_priority_then_id_across_queues(client: Client, queue: str) -> None:
     a, b = queue + "a", queue + "b"
     jobs = [(a, 5), (b, 5), (b, 1), (a, 65535), (a, 5), (b, 0), (b, 5)]
     sent = [client.enqueue(name, priority=priority)["id"] for name, priority in jobs]
@@ -191,6 +191,26 @@ def test_zizq_49_the_end_of_a_stream_returns_its_jobs(client: Client, queue: str
     client.when_status(sent[3], "ready")
     with client.take(queue, prefetch=3) as other:
         assert ids(other.next_jobs(3)) == [sent[0], sent[2], sent[3]]
+
+
+def test_reliability_20_a_stream_that_closes_returns_all_it_had_and_the_counters_say_so(
+    client: Client, queue: str
+) -> None:
+    """A few were read, most were not; all are ready again within five seconds, and the counter equals the rows."""
+    jobs = 300
+    client.enqueue_many(queue, jobs, payload="x" * 2_000)
+
+    def in_flight() -> tuple[int, int]:
+        (counted,) = [one for one in client.get("/v1/queues").data["queues"] if one["name"] == queue]
+        return counted["in_flight"], client.count(queue=queue, status="in_flight")
+
+    with client.take(queue, prefetch=200) as stream:
+        assert len(stream.next_jobs(3)) == 3
+        client.eventually(lambda: in_flight() == (200, 200), "they are in flight, read or not")
+    closed_at = now_ms()
+    client.eventually(lambda: in_flight() == (0, 0), "all are given back")
+    assert now_ms() - closed_at < 5_000
+    assert client.count(queue=queue, status="ready") == jobs
 
 
 def test_zizq_49_late_acks_of_returned_jobs(client: Client, queue: str) -> None:

@@ -53,7 +53,9 @@ def test_never_negative_never_past_the_ceiling_never_no_number(
 
 @settings(max_examples=examples(600), deadline=None)
 @given(policies(), retries, units, units)
-def test_every_wait_lies_in_its_band(form: dict[str, Any], retry: int, number: float, phase: float) -> None:
+def test_reliability_31_every_wait_lies_in_its_band(
+    form: dict[str, Any], retry: int, number: float, phase: float
+) -> None:
     assume("decorrelated" not in form["jitter"])
     policy = policy_of(form)
     wait = next_wait(policy, retry, Draws(lambda: number, b"job", phase))

@@ -140,7 +140,9 @@ def ours(expression: str, zone: str, after: int, count: int) -> list[int]:
 
 @given(st.one_of(every_day, any_day), places(ZONES))
 @settings(max_examples=examples(400), deadline=None)
-def test_the_next_slots_are_those_of_another_library(expression: str, place: tuple[str, int]) -> None:
+def test_reliability_32_the_next_slots_are_those_of_another_library(
+    expression: str, place: tuple[str, int]
+) -> None:
     zone, after = place
     try:
         parse_cron(expression)
@@ -196,7 +198,7 @@ def times(draw: st.DrawFn) -> tuple[str, set[int], set[int], bool]:
 
 @given(times(), places(ODD_ZONES))
 @settings(max_examples=examples(80), deadline=None)
-def test_the_slots_of_three_days_are_those_of_a_search(
+def test_reliability_32_the_slots_of_three_days_are_those_of_a_search(
     case: tuple[str, set[int], set[int], bool], place: tuple[str, int]
 ) -> None:
     (expression, minutes, hours, fixed), (zone, near) = case, place
@@ -214,7 +216,9 @@ def test_the_slots_of_three_days_are_those_of_a_search(
 @pytest.mark.parametrize(
     ("expression", "a_year"), [("30 2 * * *", 365), ("15 1-3 * * 0", 156), ("0 */6 L * *", 48)]
 )
-def test_fifty_years_agree_with_another_library(expression: str, a_year: int, zone: str) -> None:
+def test_reliability_32_fifty_years_agree_with_another_library(
+    expression: str, a_year: int, zone: str
+) -> None:
     slots = ours(expression, zone, FROM, 50 * a_year)
     assert slots == of_the_library(expression, zone, FROM, 50 * a_year)
     assert len(slots) == 50 * a_year

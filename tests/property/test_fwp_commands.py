@@ -44,7 +44,7 @@ lines = st.one_of(
 @example(line=b"PUSH " + b'{"a":' * 5000)
 @example(line=b'PUSH {"retry":' + b"9" * 5000 + b"}")
 @settings(max_examples=examples(600), deadline=None)
-def test_any_line_is_a_command_or_refused(line: bytes) -> None:
+def test_reliability_43_any_line_is_a_command_or_refused(line: bytes) -> None:
     try:
         command = parse(line, enterprise=True)
     except MalformedRequest:

@@ -242,8 +242,9 @@ class _Life:
                 self._settle(client, taker.take(20))
 
     def _enqueue(self, client: Client, number: int) -> None:
-        for _ in range(3):
-            self._stored(client.request("POST", "/jobs", {"type": "t", "queue": "q", "payload": number}))
+        for nth in range(3):
+            job = {"type": "t", "queue": "q", "payload": f"{number}-{nth}"}
+            self._stored(client.request("POST", "/jobs", job))
         later = {"type": "t", "queue": "q", "payload": LONG, "ready_at": 4_000_000_000_000}
         ready = {"type": "t", "queue": "q", "payload": "y" * 3_000}
         self._stored(client.request("POST", "/jobs/bulk", {"jobs": [ready, later, later, later, later]}))
@@ -279,7 +280,12 @@ def _judge_disk(disk: Path, said: Said) -> list[str]:
         engine = Engine(store, clock=SystemClock(), defaults=Defaults(policy=preset("zizq")))
         recover(engine)
         ids = IdText(store.identity.tag)
-        present = {ids.write(job.key): job for job in store.load(store.find(Filter(), Page(limit=1 << 30)))}
+        jobs = store.load(store.find(Filter(), Page(limit=1 << 30)), payload=True)
+        present = {ids.write(job.key): job for job in jobs}
+        sent = Counter(
+            bytes(job.payload) for job in jobs if job.payload is not None and len(job.payload) < 20
+        )
+        found += [f"{payload!r} is there {n} times" for payload, n in sent.items() if n > 1]
         found += [f"{id_} is lost" for id_ in said.stored - said.doubtful - present.keys()]
         found += [f"{id_} is back" for id_ in said.finished & present.keys()]
         for id_, attempts in said.failures.items():

@@ -251,7 +251,7 @@ BAD: dict[str, tuple[int, list[list[Event]], list[Record]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_history_is_rejected_by_its_rule(name: str) -> None:
+def test_reliability_59_a_bad_history_is_rejected_by_its_rule(name: str) -> None:
     rule, parts, final = BAD[name]
     verdict = judge(*parts, final=final)
     assert set(verdict.broken) == {rule}, verdict.violations

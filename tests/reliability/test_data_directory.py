@@ -66,7 +66,7 @@ class Ballast:
 
 
 @pytest.mark.parametrize("reserve", ["0", "16MiB"], ids=["to the last byte", "to the low mark"])
-def test_8_a_full_disk_refuses_new_jobs_and_settles_old_ones(
+def test_reliability_08_a_full_disk_refuses_new_jobs_and_settles_old_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reserve: str
 ) -> None:
     """Enqueues get 507, settling goes on, and service returns with the space and without a restart."""
@@ -114,7 +114,7 @@ def _enqueue_until_507(client: Client) -> int:
     raise AssertionError("the full disk took everything")
 
 
-def test_11_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+def test_reliability_11_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with Server(tmp_path / "data") as first:
         flags = ["--root-dir", str(tmp_path / "data"), "--port", "0", "--no-admin"]
         second = subprocess.run(

@@ -152,7 +152,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     one.close()
 
 
-def test_what_was_answered_is_delivered_whoever_is_killed(site: Site) -> None:
+def test_notifications_06_what_was_answered_is_delivered_whoever_is_killed(site: Site) -> None:
     chance = random.Random(14)
     flaps = answers(503)
     well = answers(200)

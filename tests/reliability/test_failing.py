@@ -23,7 +23,7 @@ def check(report: Report) -> None:
     assert report.answered > 20 * report.runs
 
 
-def test_after_a_failed_write_or_sync_every_answer_holds(tmp_path: Path) -> None:
+def test_reliability_06_07_after_a_failed_write_or_sync_every_answer_holds(tmp_path: Path) -> None:
     """Each kind of call at its first, last and some other time."""
     check(run(runs=RUNS, seed=fresh_seed(), folder=tmp_path))
 
@@ -34,7 +34,7 @@ def test_after_hundreds_of_failures_every_answer_holds(tmp_path: Path, round_: i
     check(run(runs=100, seed=fresh_seed(), folder=tmp_path))
 
 
-def test_the_rig_finds_what_a_server_loses_that_does_not_sync(tmp_path: Path) -> None:
+def test_reliability_59_the_rig_finds_what_a_server_loses_that_does_not_sync(tmp_path: Path) -> None:
     """The control: the disk after a power cut must miss what came since the log was last copied, and the other one nothing.
 
     In some life: by chance, the log may have been copied at the very end of one.

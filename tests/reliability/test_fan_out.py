@@ -13,10 +13,11 @@ from typing import Any
 from msgspec import Raw
 
 from anew.engine import Batch, Call
+from anew.store.protocol import Filter, Page
 from anew.tasks.opening import open_engine
 from anew.topics.documents import NewMessage, SubscriptionDocument, TopicDocument
 from anew.topics.keys import Box, load_or_make_secret
-from anew.topics.publishing import publish
+from anew.topics.publishing import EXPAND, publish
 from anew.topics.registry import NewSubscription, put_topic, subscribe
 from anew.topics.terms import TopicTerms
 from tests.e2e.server import environment
@@ -24,8 +25,10 @@ from tests.e2e.topics.receivers import Receiver, answers
 
 from .test_processes import until
 
-SUBSCRIPTIONS = 1_700
-"""Four chunks. One in ten wants the message."""
+SUBSCRIPTIONS = 5_000
+"""Ten chunks. One in fifty is an endpoint, the others are queues."""
+
+ONE = Page(limit=1)
 
 
 @contextmanager
@@ -41,7 +44,7 @@ def deliverer(path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_checklist_8_every_subscription_gets_a_message_once_though_its_fan_out_was_killed(
+def test_notifications_08_every_subscription_gets_a_message_once_though_its_fan_out_was_killed(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "jobs.db"
@@ -60,10 +63,9 @@ def test_checklist_8_every_subscription_gets_a_message_once_though_its_fan_out_w
 
         def verb(batch: Batch) -> None:
             for number in range(SUBSCRIPTIONS):
-                wanted = None if number % 10 == 0 else {"types": ["other"]}
-                new = NewSubscription(
-                    endpoint=f"{receiver.url}/{number}", document=SubscriptionDocument(filter=wanted)
-                )
+                kind = "queue" if number % 50 else "webhook"
+                endpoint = f"queue:q{number}" if number % 50 else f"{receiver.url}/{number}"
+                new = NewSubscription(endpoint=endpoint, document=SubscriptionDocument(kind=kind))
                 subscribe(terms, "wide", new, secrets.token_bytes)(batch)
 
         do(verb)
@@ -71,10 +73,18 @@ def test_checklist_8_every_subscription_gets_a_message_once_though_its_fan_out_w
         assert (published.expanding, made()) == (True, 0)
         with deliverer(path):
             until(made)
+        assert 0 < made() < SUBSCRIPTIONS, "it was killed midway"
         with deliverer(path):
-            receiver.wait_for(SUBSCRIPTIONS // 10)
-            until(lambda: made() == SUBSCRIPTIONS // 10)
+            receiver.wait_for(SUBSCRIPTIONS // 50)
+            until(lambda: made() >= SUBSCRIPTIONS)
+            until(lambda: not do(lambda batch: batch.store.find(Filter(types=frozenset({EXPAND})), ONE)))
+        assert made() == SUBSCRIPTIONS
+        reader = commit.engine.store.reader()
+        queued = {queue: counts for queue, counts in reader.counts().items() if queue.startswith("q")}
+        reader.close()
+        assert len(queued) == SUBSCRIPTIONS - SUBSCRIPTIONS // 50
+        assert {sum(counts.values()) for counts in queued.values()} == {1}
         commit.close()
         # What was being sent when it was killed may come twice.
-        wanting = range(0, SUBSCRIPTIONS, 10)
-        assert {one.target for one in receiver.requests} == {f"/hook/{number}" for number in wanting}
+        endpoints = range(0, SUBSCRIPTIONS, 50)
+        assert {one.target for one in receiver.requests} == {f"/hook/{number}" for number in endpoints}

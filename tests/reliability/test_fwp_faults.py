@@ -40,7 +40,9 @@ def push(number: int, **members: object) -> str:
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["half a line", "a whole line"])
-def test_a_kill_within_a_pushb_stores_each_of_its_jobs_once_at_most(tmp_path: Path, whole: bool) -> None:
+def test_reliability_12_a_kill_within_a_pushb_stores_each_of_its_jobs_once_at_most(
+    tmp_path: Path, whole: bool
+) -> None:
     """Nobody was answered. Of a line whose end has not come nothing may be there; of a whole one what comes first, without gaps."""
     jobs = [
         {"jid": f"job-{n:06d}", "jobtype": "t", "queue": "q", "args": [n, LONG[:500]]} for n in range(5_000)
@@ -62,7 +64,7 @@ def test_a_kill_within_a_pushb_stores_each_of_its_jobs_once_at_most(tmp_path: Pa
 
 
 @pytest.mark.parametrize("reserve", ["0", "16MiB"], ids=["to the last byte", "to the low mark"])
-def test_8_a_full_disk_refuses_pushes_and_takes_acknowledgements(
+def test_reliability_08_a_full_disk_refuses_pushes_and_takes_acknowledgements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reserve: str
 ) -> None:
     """Checklist 8 of the reliability programme, through this protocol; service comes back with the space, without a restart."""
@@ -101,7 +103,9 @@ def test_8_a_full_disk_refuses_pushes_and_takes_acknowledgements(
             assert wire.ask("INFO")["faktory"]["queues"]["q"] == stored
 
 
-def test_11_a_second_server_on_one_directory_is_refused_whatever_its_ports(tmp_path: Path) -> None:
+def test_reliability_11_a_second_server_on_one_directory_is_refused_whatever_its_ports(
+    tmp_path: Path,
+) -> None:
     with fwp_server(tmp_path) as first, opened(first) as wire:
         said = refused(tmp_path, "--fwp-port", "0")
         assert str(tmp_path / "data") in said
@@ -126,7 +130,7 @@ def refused(folder: Path, *flags: str) -> str:
     return ended.stdout + ended.stderr
 
 
-def test_42_a_line_without_an_end_costs_what_a_line_may_have(tmp_path: Path) -> None:
+def test_reliability_42_a_line_without_an_end_costs_what_a_line_may_have(tmp_path: Path) -> None:
     """100 MiB where 64 are taken, four times one after another: each gives back what it had."""
     with fwp_server(tmp_path) as server, opened(server) as wire:
         before = server.rss_bytes()
@@ -139,7 +143,7 @@ def test_42_a_line_without_an_end_costs_what_a_line_may_have(tmp_path: Path) -> 
         assert server.rss_bytes() - before < 16 * MIB
 
 
-def test_42_very_many_long_lines_at_once_are_bounded_together(tmp_path: Path) -> None:
+def test_reliability_42_very_many_long_lines_at_once_are_bounded_together(tmp_path: Path) -> None:
     """Each keeps within its own limit, 4 MiB; together they may have sixteen times that, and no more."""
     with (
         fwp_server(tmp_path, "--fwp-max-line", "4MiB", "--max-body", "4MiB") as server,
@@ -156,7 +160,9 @@ def test_42_very_many_long_lines_at_once_are_bounded_together(tmp_path: Path) ->
             wire.expect(push(1))
 
 
-def test_47_one_who_sends_and_never_reads_costs_little_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_reliability_47_one_who_sends_and_never_reads_costs_little_and_holds_up_nobody(
+    tmp_path: Path,
+) -> None:
     with fwp_server(tmp_path) as server, opened(server) as wire, opened(server) as deaf:
         before = server.rss_bytes()
         line = b"nonsense" + b"x" * 8_000  # which the answer repeats

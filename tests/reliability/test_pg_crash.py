@@ -232,7 +232,7 @@ def test_a_worker_outlives_its_database_and_its_long_job_runs_once(database: Dat
 # -- a server whose database goes
 
 
-def test_a_server_outlives_its_database(database: Database, tmp_path: Path) -> None:
+def test_reliability_36_a_server_outlives_its_database(database: Database, tmp_path: Path) -> None:
     """Its health is answered all along, new jobs are refused after two seconds, and all goes on."""
     job = {"type": "t", "queue": "q", "payload": None}
     with Server(tmp_path, "--store", database.url()) as server, Client(server.address, timeout=20) as client:

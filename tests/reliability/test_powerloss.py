@@ -9,7 +9,7 @@ from .powerloss import run
 IMAGES = int(os.environ.get("ANEW_POWERLOSS_IMAGES", "500"))
 
 
-def test_no_answered_change_is_lost_in_a_power_cut() -> None:
+def test_reliability_04_no_answered_change_is_lost_in_a_power_cut() -> None:
     """Zero findings in n images bound the rate at 3/n with 95 % confidence."""
     report = run(images=IMAGES, seed=20_261)
     print(
@@ -24,7 +24,7 @@ def test_no_answered_change_is_lost_in_a_power_cut() -> None:
     assert report.answered > 10 * IMAGES
 
 
-def test_the_harness_sees_what_relaxed_commits_lose() -> None:
+def test_reliability_05_59_the_harness_sees_what_relaxed_commits_lose() -> None:
     """The control: without a sync before the answer, images must miss answered changes."""
     report = run(images=60, seed=4, relaxed=True)
     assert report.lost > 0

@@ -17,7 +17,7 @@ from .wire import Client, Taker, encode
 pytestmark = pytest.mark.alone
 
 
-def test_10_47_a_taker_that_never_reads_is_bounded_and_cut_off(tmp_path: Path) -> None:
+def test_reliability_47_a_taker_that_never_reads_is_bounded_and_cut_off(tmp_path: Path) -> None:
     """With prefetch 65535 it holds at most 1,000 jobs, for no longer than the stall time-out."""
     jobs = 10_000
     flags = ("--stream-stall-timeout", "1s", "--global-in-flight-limit", "0")

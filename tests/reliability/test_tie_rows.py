@@ -131,7 +131,9 @@ def test_a_store_in_which_all_fits_is_accepted(schema: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("rule", "fault"), [(rule, fault) for rule in FAULTS for fault in FAULTS[rule]])
-def test_59_a_planted_fault_is_named_by_its_rule(schema: Path, tmp_path: Path, rule: str, fault: str) -> None:
+def test_reliability_59_a_planted_fault_is_named_by_its_rule(
+    schema: Path, tmp_path: Path, rule: str, fault: str
+) -> None:
     assert rule in broken(schema, tmp_path, fault)
 
 

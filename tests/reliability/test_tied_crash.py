@@ -30,7 +30,9 @@ def test_a_hundred_kills_leave_them_in_step(tmp_path: Path, round_: int) -> None
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_59_the_rig_catches_what_is_not_written_in_its_transaction(tmp_path: Path, bug: str) -> None:
+def test_reliability_59_the_rig_catches_what_is_not_written_in_its_transaction(
+    tmp_path: Path, bug: str
+) -> None:
     """The control runs: each planted bug must be found out."""
     report = run(6, fresh_seed(), tmp_path / "run", bug)
     print(report)

@@ -325,7 +325,7 @@ FWP_PAIR = {f"fwp_{name}": value for name, value in PAIR.items()}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5"])
-def test_checklist_51_a_public_bind_needs_authentication_and_tls_or_a_word(host: str) -> None:
+def test_reliability_51_a_public_bind_needs_authentication_and_tls_or_a_word(host: str) -> None:
     neither = refused_bind(host=host)
     assert neither.startswith(
         f"--host {host}: others could reach this server, which asks nobody who they are and "
@@ -348,7 +348,7 @@ def test_checklist_51_a_public_bind_needs_authentication_and_tls_or_a_word(host:
     assert not refused_bind(host=host, insecure=True)
 
 
-def test_checklist_51_holds_for_the_protocol_of_faktory_by_itself() -> None:
+def test_reliability_51_holds_for_the_protocol_of_faktory_by_itself() -> None:
     public = {"fwp_host": "0.0.0.0"}
     assert "--fwp-host 0.0.0.0: " in refused_bind(token="t", **public, **PAIR)
     assert "set a password (FAKTORY_PASSWORD" in refused_bind(token="t", **public, **FWP_PAIR)
@@ -359,7 +359,7 @@ def test_checklist_51_holds_for_the_protocol_of_faktory_by_itself() -> None:
     assert not refused_bind(no_fwp=True, **public)
 
 
-def test_checklist_51_holds_for_faktorys_web_port_too() -> None:
+def test_reliability_51_holds_for_faktorys_web_port_too() -> None:
     public = {"fwp_web_host": "0.0.0.0", "fwp_web_port": "7420"}
     assert refused_bind(**public).startswith(
         "--fwp-web-host 0.0.0.0: others could reach this server, which asks nobody"

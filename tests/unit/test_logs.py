@@ -6,8 +6,11 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from anew import logs
 from anew.errors import InvalidConfig
@@ -94,6 +97,28 @@ def test_the_facts_of_a_tasks_run_are_fields_of_its_line() -> None:
         "took_ms": 1.5,
         "error_type": "ValueError",
     }
+
+
+values = (
+    st.text() | st.integers() | st.floats() | st.booleans() | st.none() | st.binary() | st.lists(st.text())
+)
+
+
+@given(
+    message=st.text(),
+    facts=st.dictionaries(st.sampled_from(["job_id", "reason", "took_ms", "queue"]), values),
+    fallen=st.none() | st.text(),
+)
+@example(message="a\n{}", facts={"took_ms": float("nan"), "reason": "\ud800\u2028\x85"}, fallen="x\r\ny")
+def test_reliability_58_a_line_is_one_document_whatever_is_in_it(
+    message: str, facts: dict[str, Any], fallen: str | None
+) -> None:
+    record = logging.makeLogRecord({"msg": "%s", "args": (message,), **facts, "exc_text": fallen})
+    line = logs.JsonFormatter().format(record)
+    assert line.isascii()
+    assert line.isprintable()
+    read = json.loads(line, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+    assert read["fields"].keys() <= {"message", "exception", *facts}
 
 
 def test_the_facts_of_a_tasks_run_follow_its_words_as_text() -> None:

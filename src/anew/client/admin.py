@@ -66,6 +66,7 @@ class AdminClient:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 size = self._save(answer, unfinished)
             os.replace(unfinished, target)
+            _sync_names_in(target.parent)
         except OSError as error:
             raise InvalidInput(f"{shown(str(target))} cannot be written: {error.strerror}") from error
         finally:
@@ -173,3 +174,12 @@ class AdminClient:
 
 def _owner_only(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _sync_names_in(folder: Path) -> None:
+    """Have a new file's name last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

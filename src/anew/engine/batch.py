@@ -425,16 +425,21 @@ class Batch:
 
     def end_holds(self, keys: Sequence[int], end: HoldEnd) -> None:
         """Deal with jobs whose hold has ended without a report, as its kind says."""
+        by_kind: dict[int | None, list[int]] = {}
+        for key, kind in self.store.hold_kinds(
+            keys
+        ):  # not whole jobs: a process may die with a million of them
+            by_kind.setdefault(kind, []).append(key)
         given_back: dict[Interrupted | None, list[int]] = {}
         changes: list[Change] = []
-        for job in self.in_flight(keys):
-            match verdict_of(job.hold_kind, end):
+        for kind, held in by_kind.items():
+            match verdict_of(kind, end):
                 case Failed() as failed:
-                    changes.append(self.decide(job, failed))
+                    changes += [self.decide(job, failed) for job in self.in_flight(held)]
                 case Interrupted() as interrupted:
-                    given_back.setdefault(interrupted, []).append(job.key)
+                    given_back.setdefault(interrupted, []).extend(held)
                 case "release":
-                    given_back.setdefault(None, []).append(job.key)
+                    given_back.setdefault(None, []).extend(held)
                 case "stand":
                     pass
         if changes:

@@ -28,6 +28,7 @@ from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
 from anew.errors import (
     AnewError,
+    Conflict,
     ForkedStore,
     InternalError,
     InvalidInput,
@@ -482,9 +483,9 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
         error = StoreFull("no space for new jobs; settling goes on")
         answers += [(op, error) for op in ops]
         return
-    if any(map(_folds, ops)):  # each by itself, since an expression may fail
-        answers += [(op, _insert_apart(op, batch)) for op in ops if _folds(op)]
-        ops = [op for op in ops if not _folds(op)]
+    if any(map(_stands_apart, ops)):
+        answers += [(op, _insert_apart(op, batch)) for op in ops if _stands_apart(op)]
+        ops = [op for op in ops if not _stands_apart(op)]
     if len(ops) <= 1:
         answers += [(op, batch.insert(op.jobs, plain=op.plain)) for op in ops]
         return
@@ -501,16 +502,19 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
         at += n
 
 
-def _folds(op: Enqueue) -> bool:
-    return not op.plain and PushedJob in set(map(type, op.jobs)) and any(map(is_folded, op.jobs))
+def _stands_apart(op: Enqueue) -> bool:
+    """Report whether new jobs are stored by themselves: an expression may fail, or a key have been used for others."""
+    if op.plain:
+        return False
+    return op.keyed or (PushedJob in set(map(type, op.jobs)) and any(map(is_folded, op.jobs)))
 
 
 def _insert_apart(op: Enqueue, batch: Batch) -> Enqueued | AnewError:
     try:
-        return batch.insert(op.jobs)
+        return op.insert(batch)
     except StoreFailed:
         raise
-    except (InvalidInput, Overloaded, InternalError) as error:  # from before anything was written
+    except (Conflict, InvalidInput, Overloaded, InternalError) as error:  # from before anything was written
         return error
 
 

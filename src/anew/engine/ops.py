@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from anew.engine.batch import Batch
+from anew.engine.batch import Batch, Enqueued
 from anew.engine.takers import Taker
 from anew.jobs import Failed, NewJob, Outcome
 
@@ -41,17 +41,22 @@ class Op:
 class Enqueue(Op):
     """Store new jobs, all or none. Result: `Enqueued`.
 
-    `plain` promises that no job says anything beyond type, queue and payload.
+    `plain` promises that no job says anything beyond type, queue and payload. `keyed`: they have a key by which a repeat is known.
     """
 
     __slots__ = ("jobs", "plain")
     group = "enqueue"
     waits = False
+    keyed: ClassVar[bool] = False
 
     def __init__(self, jobs: Sequence[NewJob], done: Done, plain: bool = False) -> None:
         self.jobs = jobs
         self.plain = plain
         self.done = done
+
+    def insert(self, batch: Batch, keys: Sequence[int] | None = None) -> Enqueued:
+        """Store the jobs, inside a batch; `keys` as for `Batch.insert`."""
+        return batch.insert(self.jobs, plain=self.plain and keys is None, keys=keys)
 
 
 class Succeed(Op):

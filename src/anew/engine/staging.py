@@ -101,7 +101,7 @@ class StagedInserts:
     def _finish(self, batch: Batch) -> Enqueued:
         assert self._under_way is not None
         self._check_session(batch)
-        return batch.insert(self._under_way.jobs, keys=self._keys)
+        return self._under_way.insert(batch, self._keys)
 
     def _check_session(self, batch: Batch) -> None:
         """Make sure that the earlier parts are still there: they are not, where others have taken this process for dead."""

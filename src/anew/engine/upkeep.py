@@ -55,8 +55,8 @@ class Upkeep:
         batch.set_aside_unreadable(PROMOTE_JOBS)
         return more
 
-    def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS) -> bool:
-        """Give back some of what processes held that have died; report whether there may be more."""
+    def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS, *, noting: bool = True) -> bool:
+        """Give back some of what processes held that have died, and note the jobs; report whether there may be more."""
         store = batch.store
         for session in store.sessions():
             if session.alive:
@@ -66,7 +66,7 @@ class Upkeep:
             suspects = held if begun is None else [key for key in held if key in begun]
             if suspects:
                 batch.end_holds(suspects, HoldEnd.PROCESS_DIED)
-                self.interrupted += store.load(suspects)
+                self.interrupted += store.load(suspects) if noting else ()
             if waiting := [key for key in held if begun is not None and key not in begun]:
                 batch.end_holds(waiting, HoldEnd.NEVER_BEGUN)
             if len(held) == limit:
@@ -211,7 +211,7 @@ def recover(engine: Engine, *, limit: int = RECOVERED) -> int:
 
 
 def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
-    more = duties.bury_sessions(batch, limit)
+    more = duties.bury_sessions(batch, limit, noting=False)
     orphans = batch.store.held_by(
         None, limit
     )  # after it: what was held by a session whose row has gone just now

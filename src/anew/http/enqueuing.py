@@ -14,6 +14,7 @@ from anew.http.formats import JSON, Format, UnsupportedMediaType, body_format, w
 from anew.http.long_lists import read_long, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
 from anew.http.render import StoredJob, existing_job, plain_answer, plain_answers, stored_job
+from anew.http.repeating import RepeatKey, key_of, reading_with
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.http.tied import reading_tied
@@ -74,25 +75,30 @@ class EnqueueRoutes:
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store one job."""
         written = body_format(request.headers)
-        if written is JSON:  # the usual request, with as few calls as can be
+        key = key_of(request)
+        if written is JSON and key is None:  # the usual request, with as few calls as can be
             short = short_job(request.body, self._max_bytes)
             if short is not None:
                 self._commit.submit_new(_EnqueueOne(short, True, request, form, self))
                 return
         elif written is None:
             raise UnsupportedMediaType
-        work = reading_one(request.body, written, self._max_bytes)
+        work = reading_with(key, request.body, reading_one(request.body, written, self._max_bytes))
         if len(request.body) <= LONG_BODY:
-            self._store_one(*at_once(work), request, form)
+            self._store_one(*at_once(work), request, form, key)
             return
 
         def store(read: tuple[NewJob, bool]) -> None:
-            self._store_one(*read, request, form)
+            self._store_one(*read, request, form, key)
 
         self._chunks.run(work, answering(request, form, store), len(request.body))
 
-    def _store_one(self, job: NewJob, plain: bool, request: Request, form: Format) -> None:
-        enqueue = _EnqueueOne(job, plain, request, form, self)
+    def _store_one(
+        self, job: NewJob, plain: bool, request: Request, form: Format, key: RepeatKey | None
+    ) -> None:
+        enqueue: Enqueue = _EnqueueOne(job, plain, request, form, self)
+        if key is not None:
+            enqueue = key.enqueue([job], enqueue.done)
         self._fold_checks.run([job], self._submitting(enqueue, request, form))
 
     def _submitting(self, enqueue: Enqueue, request: Request, form: Format) -> Callable[[Any], None]:
@@ -130,16 +136,21 @@ class EnqueueRoutes:
     ) -> None:
         self._counters.check_unread()
         written = written_in(request)
+        key = key_of(request)
 
         def store(read: tuple[list[NewJob], bool]) -> None:
-            self._store_many(*read, request, form)
+            self._store_many(*read, request, form, key)
 
-        read_long(reading(written), request, form, self._chunks, store)
+        work = reading_with(key, request.body, reading(written))
+        read_long(work, request, form, self._chunks, store)
 
-    def _store_many(self, jobs: list[NewJob], plain: bool, request: Request, form: Format) -> None:
+    def _store_many(
+        self, jobs: list[NewJob], plain: bool, request: Request, form: Format, key: RepeatKey | None
+    ) -> None:
         if not jobs:
             form.reply(request, 201, {"jobs": []})
             return
+        plain = plain and key is None
 
         def done(result: Any) -> None:
             if isinstance(result, AnewError):
@@ -159,7 +170,8 @@ class EnqueueRoutes:
 
                 self._read_existing(result, answering(request, form, then))
 
-        submit = self._submitting(Enqueue(jobs, done, plain), request, form)
+        enqueue = Enqueue(jobs, done, plain) if key is None else key.enqueue(jobs, done)
+        submit = self._submitting(enqueue, request, form)
         tied = () if plain else [job.hooks for job in jobs if isinstance(job, PushedJob)]
         batches = {ties.batch for ties in tied if ties is not None and ties.batch is not None}
         if not batches:
@@ -225,11 +237,11 @@ class EnqueueRoutes:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the enqueue routes."""
     routes = EnqueueRoutes(context)
-    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob", errors=(422,))
-    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs", errors=(422,))
+    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob", errors=(409, 422))
+    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs", errors=(409, 422))
     router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
     router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)
     tied = Doc(
-        "enqueueTied", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewTiedJobs", errors=(404, 422)
+        "enqueueTied", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewTiedJobs", errors=(404, 409, 422)
     )
     router.add("POST", "/v1/jobs/bulk", routes.many_tied, tied, kind=Kind.new_work)

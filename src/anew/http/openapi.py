@@ -52,7 +52,7 @@ REASONS = {
     403: "This server does not serve that host name.",
     404: "There is no such job or record.",
     406: "`Accept` names nothing that is written here.",
-    409: "The job's state forbids it.",
+    409: "The job's state forbids it, or a key has come with something else before.",
     410: "It was there, and is no longer.",
     413: "More bytes or items than may come at once.",
     415: "`Content-Type` names nothing that is read here.",

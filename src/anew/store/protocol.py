@@ -851,6 +851,9 @@ class Store(Protocol):
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         """Of (key, token) pairs, give those whose job is in flight under that token."""
 
+    def hold_kinds(self, keys: Sequence[int]) -> list[tuple[int, int | None]]:
+        """Give those of some jobs that are in flight, in order of key, each with the kind of its hold."""
+
     def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed.
 

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import Conflict, InvalidInput, NotFound, StoreFull
+from anew.engine.repeats import remember, repeated
+from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, OWN_QUEUE, JobHooks, NewJob, PushedJob, Retention
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
@@ -27,7 +28,6 @@ from anew.topics.envelope import body_of
 from anew.topics.filters import Filter, filter_of, matches
 from anew.topics.health import HealthState, gate
 from anew.topics.terms import Holding, TopicTerms, holding_for, limit_key, limit_name, question_name
-from anew.units import DAY_MS
 
 QUEUE: Final = OWN_QUEUE
 DELIVER: Final = "anew.deliver"
@@ -41,9 +41,6 @@ CHUNK: Final = 500
 
 FEW_CHUNKS: Final = 5
 """So many times `fanout_inline` is made at once for all messages of a request together."""
-
-REPEATED_MS: Final = DAY_MS
-"""How long a publication with a key is remembered."""
 
 DELIVERED_TO: Final = frozenset({"active", "paused"})
 """The statuses of subscriptions whose deliveries are made; of paused ones they are held."""
@@ -96,7 +93,6 @@ def publish(
     def verb(batch: Batch) -> Published:
         if batch.full:
             raise StoreFull("no space for new messages; deliveries go on")
-        rows = batch.store.topics
         if topic == EVENTS:
             raise InvalidInput(
                 f"topic: {EVENTS!r} is for what Anew itself has to tell; expected a topic of your own",
@@ -104,16 +100,11 @@ def publish(
                 value=topic,
             )
         row = known_topic(batch, topic)
-        if key is not None and (known := rows.publication(topic, key)) is not None:
-            if known[0] != digest:
-                raise Conflict(
-                    f"Idempotency-Key {key!r:.60} was used within 24 h for something else; send another key"
-                )
-            return Published(msgspec.json.decode(known[1], type=list[int]), 0, False, repeated=True)
+        if key is not None and (known := repeated(batch, topic, key, digest)) is not None:
+            return Published(known, 0, False, repeated=True)
         published = publish_in(batch, terms, row, messages)
         if key is not None:
-            answer = msgspec.json.encode(published.ids)
-            rows.write_publication(topic, key, digest, answer, batch.now + REPEATED_MS)
+            remember(batch, topic, key, digest, published.ids)
         return published
 
     return verb

@@ -199,6 +199,22 @@ def test_fwp_19_a_verb_without_its_argument(wire: FaktoryWire, verb: str) -> Non
     wire.expect("FETCH", "-ERR must call fetch with at least one queue")
 
 
+BARE = {"PUSH", "PUSHB", "FETCH", "ACK", "FAIL", "BEAT", "QUEUE", "MUTATE", "TRACK", "BATCH", "HELLO"}
+
+
+@pytest.mark.parametrize("end", ["", " "])
+def test_reliability_44_every_bare_verb_that_needs_something_is_refused_and_others_notice_nothing(
+    url: str, queue: str, end: str
+) -> None:
+    with FaktoryWire.open(url) as other:
+        push(other, queue, args=[1])
+        for verb in BARE - ({"FETCH"} if end else set()):  # which then names a queue without a name
+            with FaktoryWire.open(url) as bare:
+                assert bare.say(verb + end).startswith("-ERR"), verb
+                bare.expect("FETCH", "-ERR must call fetch with at least one queue")
+        assert fetch(other, queue)["args"] == [1]
+
+
 def test_fwp_20_a_bulks_length_is_in_bytes(wire: FaktoryWire, queue: str) -> None:
     args = ["zwölf €", "𝄞", "日本"]
     push(wire, queue, args=args)

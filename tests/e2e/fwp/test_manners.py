@@ -75,7 +75,7 @@ def _exactly(peer: socket.socket, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_lines_get_one_answer_each(url: str, seed: int) -> None:
+def test_reliability_43_random_lines_get_one_answer_each(url: str, seed: int) -> None:
     draw = random.Random(seed)
     verbs = ("PUSH", "PUSHB", "ACK", "FAIL", "BEAT", "MUTATE", "QUEUE", "INFO", "TRACK", "BATCH", "x", "")
     for _ in range(5):
@@ -103,7 +103,7 @@ def test_random_lines_get_one_answer_each(url: str, seed: int) -> None:
         b"\r\r",
     ],
 )
-def test_strange_bytes_get_an_answer(wire: FaktoryWire, line: bytes) -> None:
+def test_reliability_43_strange_bytes_get_an_answer(wire: FaktoryWire, line: bytes) -> None:
     assert wire.say(line)[:1] in ("+", "-")
     wire.expect("FETCH", NO_QUEUE)
 

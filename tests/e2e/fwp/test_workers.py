@@ -29,7 +29,7 @@ def until(wire: FaktoryWire, expected: int) -> None:
 
 
 @pytest.mark.parametrize("end", [ServerProcess.terminate, ServerProcess.kill], ids=["stopped", "killed"])
-def test_fwp_65_all_but_the_workers_survives_a_restart(
+def test_fwp_65_reliability_21_all_but_the_workers_survives_a_restart(
     tmp_path: Path, queue: str, end: Callable[[ServerProcess], int]
 ) -> None:
     server = ServerProcess(tmp_path / "data", fwp_port=0)

@@ -284,7 +284,7 @@ def test_an_option_counts_before_the_variable(listen: Listen) -> None:
 
 
 def test_the_libraries_of_standard_webhooks_and_svix_are_understood(listen: Listen) -> None:
-    """Checklist 35, the other way round: what the reference library signs is good."""
+    """The other way round: what the reference library signs is good."""
     import datetime
 
     from standardwebhooks import Webhook
@@ -304,7 +304,7 @@ def test_the_libraries_of_standard_webhooks_and_svix_are_understood(listen: List
 
 
 def test_a_subscription_is_confirmed(listen: Listen) -> None:
-    """Checklist 39: the echo."""
+    """The echo."""
     body = b'{"type":"anew.subscription.confirmation","data":{"challenge":"c-1"}}'
     listener = listen("--json", "--secret", SECRET, "--answer", "503")
     status, headers, answer = listener.request(body, delivery(body))

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import standardwebhooks
 
-from tests.e2e.client import Client
+from tests.e2e.client import Client, now_ms
 from tests.e2e.server import ServerProcess
 
-from .receivers import Line, Received, Receiver, answers, script
+from .receivers import Line, Received, Receiver, answers, is_silent, script
 from .test_deliverers import deliverers, until
 
 HERE = {"webhook_confirmation": "off", "webhook_allow_http": True, "webhook_allow_cidrs": "127.0.0.1/32"}
@@ -78,7 +79,66 @@ def attempts(client: Client) -> list[dict[str, Any]]:
     return [attempt for page in pages for attempt in page["attempts"]]
 
 
-def test_checklist_49_an_endpoint_never_sees_more_requests_at_one_time_than_it_may(tmp_path: Path) -> None:
+def test_notifications_02_a_hundred_endpoints_that_never_answer_delay_no_other(tmp_path: Path) -> None:
+    async def behave(line: Line, request: Received) -> None:
+        await (answers(200) if request.target == "/hook/well" else is_silent())(line, request)
+
+    with serving(tmp_path) as (_, client), Receiver(behave) as receiver:
+        for number in range(100):
+            subscribe(client, f"{receiver.url}/{number}")
+        publish(client)
+        receiver.wait_for(100)
+        call(client, "PUT", "/v1/topics/other", status=201)
+        well = {"endpoint": {"type": "webhook", "url": f"{receiver.url}/well"}}
+        call(client, "POST", "/v1/topics/other/subscriptions", well, 201)
+        asked_at = now_ms()
+        call(client, "POST", "/v1/topics/other/messages", {"type": "order.paid", "data": 1}, 202)
+        until(lambda: delivered(client, 1))
+        (delivery,) = call(client, "GET", "/v1/deliveries?topic=other")["deliveries"]
+        (attempt,) = call(client, "GET", f"/v1/deliveries/{delivery['id']}/attempts")["attempts"]
+        assert 0 <= millis(attempt["started_at"]) - asked_at < 2_000
+
+
+def test_notifications_01_a_kill_between_an_attempt_and_its_retry_moves_the_retry_not(tmp_path: Path) -> None:
+    policy = {"retry": {"schedule": [2], "jitter": 0}, "health": STEADY}
+    with Receiver(script(answers(503), answers(200))) as receiver:
+        with serving(tmp_path) as (server, client):
+            subscribe(client, receiver.url, delivery_policy=policy)
+            publish(client)
+            until(lambda: waiting(client))
+            next_at = waiting(client)[0]["next_attempt_at"]
+            server.kill()
+        with serving(tmp_path) as (_, client):
+            assert [one["next_attempt_at"] for one in waiting(client)] == [next_at]
+            until(lambda: delivered(client, 1))
+            first, second = sorted(attempts(client), key=lambda one: one["number"])
+    assert millis(next_at) - millis(first["started_at"]) >= 2_000
+    assert 0 <= millis(second["started_at"]) - millis(next_at) < 1_500
+
+
+def waiting(client: Client) -> list[dict[str, Any]]:
+    """The deliveries that have failed and wait for their retry."""
+    found = call(client, "GET", "/v1/deliveries?status=scheduled")["deliveries"]
+    return [one for one in found if one["attempts"] == 1]
+
+
+def test_notifications_35_the_reference_library_accepts_a_live_delivery(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, client), Receiver(answers(200)) as receiver:
+        secret = subscribe(client, receiver.url)["secret"]
+        publish(client, data={"name": "Zoë", "n": 1.5})
+        receiver.wait_for(1)
+        (request,) = receiver.requests
+        names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+        headers = {name: request.header(name) for name in names}
+        library = standardwebhooks.Webhook(secret)
+        assert library.verify(request.body.decode(), headers)["data"] == {"name": "Zoë", "n": 1.5}
+        with pytest.raises(standardwebhooks.WebhookVerificationError):
+            library.verify(request.body.decode().replace("1.5", "2.5"), headers)
+
+
+def test_notifications_49_an_endpoint_never_sees_more_requests_at_one_time_than_it_may(
+    tmp_path: Path,
+) -> None:
     go_on = threading.Semaphore(0)
     running, seen = 0, []
 
@@ -106,7 +166,7 @@ def test_checklist_49_an_endpoint_never_sees_more_requests_at_one_time_than_it_m
         assert max(seen) == 2
 
 
-def test_checklist_48_no_more_start_in_any_span_than_the_rate_allows(tmp_path: Path) -> None:
+def test_notifications_48_no_more_start_in_any_span_than_the_rate_allows(tmp_path: Path) -> None:
     with serving(tmp_path, deliverers=2) as (server, client), Receiver(answers(200)) as receiver:
         policy = {"throttle": {"max_per_second": 5, "burst": 2}, "health": STEADY}
         subscribe(client, receiver.url, delivery_policy=policy)
@@ -130,7 +190,9 @@ def millis(instant: Any) -> int:
     return int(datetime.fromisoformat(instant).timestamp() * 1_000)
 
 
-def test_checklist_36_every_request_of_a_delivery_has_its_id_and_a_time_of_its_own(tmp_path: Path) -> None:
+def test_notifications_36_every_request_of_a_delivery_has_its_id_and_a_time_of_its_own(
+    tmp_path: Path,
+) -> None:
     behaviour = script(answers(503), answers(200), answers(200))
     with serving(tmp_path) as (_, client), Receiver(behaviour) as receiver:
         policy = {"retry": {"schedule": [1], "jitter": 0}, "health": STEADY}
@@ -148,7 +210,7 @@ def test_checklist_36_every_request_of_a_delivery_has_its_id_and_a_time_of_its_o
         assert all(0 <= stamp - begun <= 2 for stamp, begun in zip(stamps, sorted(started), strict=True))
 
 
-def test_checklist_38_no_secret_and_no_payload_is_told_to_anybody(tmp_path: Path) -> None:
+def test_notifications_38_no_secret_and_no_payload_is_told_to_anybody(tmp_path: Path) -> None:
     """Log lines of server and deliverer at their most talkative, lists, single answers, attempts and metrics."""
     payload = "a payload that nobody else may see"
     behaviour = script(answers(503), answers(200), answers(200))
@@ -255,7 +317,7 @@ def may_have_own_names() -> bool:
 
 
 @pytest.mark.skipif(not may_have_own_names(), reason="only root may have a server of names of its own")
-def test_checklist_44_a_name_that_leads_inward_is_blocked_when_it_is_sent_to(
+def test_notifications_44_a_name_that_leads_inward_is_blocked_when_it_is_sent_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public = ["93.184.216.34"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ipaddress
+import random
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,6 +18,7 @@ from anew.errors import InvalidConfig, Unavailable
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.guard import GuardSettings
 from anew.topics.sender import Sender
+from tests.unit.topics.test_guard import BLOCKED_RANGES
 
 from .receivers import (
     Behaviour,
@@ -179,8 +182,8 @@ def test_an_excerpt_has_4_KiB_in_utf_8_at_most(body: bytes, excerpt: str, send: 
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(status: int, send: Send) -> None:
-    """Notifications checklist 32, the sender's part: the target sees no request."""
+def test_notifications_32_a_redirect_is_not_followed(status: int, send: Send) -> None:
+    """The target sees no request."""
     with Receiver(answers()) as inside, Receiver(redirects(inside.url, status)) as receiver:
         (answer,) = send(receiver.url)
     assert (answer.status, answer.error) == (status, None)
@@ -188,8 +191,8 @@ def test_a_redirect_is_not_followed(status: int, send: Send) -> None:
 
 
 @pytest.mark.parametrize("size", [65_537, 100_000_000, None])
-def test_a_200_with_too_long_a_body_is_a_200(size: int | None, send: Send) -> None:
-    """Notifications checklist 33: and at most 4 KiB of it are stored."""
+def test_notifications_33_a_200_with_too_long_a_body_is_a_200(size: int | None, send: Send) -> None:
+    """And at most 4 KiB of it are stored."""
     with Receiver(pours(size)) as receiver:
         (answer,) = send(receiver.url)
         receiver.wait_for(1, ended=1)
@@ -204,8 +207,7 @@ def test_a_body_of_64_KiB_is_read_whole(send: Send) -> None:
     assert [request.connection for request in receiver.requests] == [1, 1]
 
 
-def test_a_dripping_head_is_cut_at_the_timeout(send: Send) -> None:
-    """Notifications checklist 34."""
+def test_notifications_34_a_dripping_head_is_cut_at_the_timeout(send: Send) -> None:
     with Receiver(drips(head(200), every_s=0.1)) as receiver:
         (answer,) = send(outgoing(receiver.url, timeout_ms=SHORT_MS))
         receiver.wait_for(1, ended=1)
@@ -214,8 +216,8 @@ def test_a_dripping_head_is_cut_at_the_timeout(send: Send) -> None:
     assert answer.address == "127.0.0.1"
 
 
-def test_a_dripping_body_is_cut_at_the_timeout(send: Send) -> None:
-    """Notifications checklist 34: one byte a second."""
+def test_notifications_34_a_dripping_body_is_cut_at_the_timeout(send: Send) -> None:
+    """One byte a second."""
     with Receiver(drips(b"more", head(500, {"content-length": "1000"}) + b"down")) as receiver:
         (answer,) = send(outgoing(receiver.url, timeout_ms=SHORT_MS))
         receiver.wait_for(1, ended=1)
@@ -503,14 +505,15 @@ def test_a_sender_that_is_cancelled_cuts_its_connection(run: Callable[..., Any])
 @pytest.mark.parametrize(
     "addresses", [["8.8.8.8", "127.0.0.1"], ["169.254.169.254"], ["64:ff9b::7f00:1"], ["::ffff:10.0.0.1"]]
 )
-def test_one_blocked_address_of_a_name_blocks_the_attempt(addresses: list[str], send: Send) -> None:
-    """Notifications checklist 43 and 44."""
+def test_notifications_43_44_one_blocked_address_of_a_name_blocks_the_attempt(
+    addresses: list[str], send: Send
+) -> None:
     (answer,) = send("https://hooks.test/", settings=STRICT, resolve=resolving(addresses), connect=unwanted)
     assert (answer.status, answer.error, answer.excerpt, answer.address) == (None, "blocked_address", "", "")
 
 
-def test_a_name_that_changes_is_blocked_at_the_next_attempt(send: Send) -> None:
-    """Notifications checklist 44: although a connection to its earlier address is open."""
+def test_notifications_44_a_name_that_changes_is_blocked_at_the_next_attempt(send: Send) -> None:
+    """Although a connection to its earlier address is open."""
     settings = GuardSettings(allow_http=True, allow_cidrs=("127.0.0.1/32",))
     resolve = resolving(["127.0.0.1"], ["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1", "10.0.0.1"], ["127.0.0.1"])
     with Receiver(answers(), bind="0.0.0.0") as receiver:
@@ -547,6 +550,47 @@ def test_a_connection_that_leads_elsewhere_is_blocked_before_anything_is_sent(se
     assert receiver.requests == []
 
 
+def hostile_urls(number: int) -> list[tuple[str, list[list[str]]]]:
+    """Addresses inside in many spellings, each with what names resolve to: any of a blocked range, beside public ones or alone."""
+    chance, found = random.Random(54), []
+    for _ in range(number // 5):
+        first, last = map(ipaddress.ip_address, chance.choice(BLOCKED_RANGES[:-2]))
+        address = type(first)(chance.randint(int(first), int(last)))
+        host = f"[{address}]" if address.version == 6 else str(address)
+        found.append((f"http://{host}/", []))
+        found.append(("http://hooks.test/", [[str(address)]]))
+        found.append(("http://hooks.test/", [chance.sample(["8.8.8.8", "2600::1", str(address)], 3)]))
+        if address.version == 4:
+            found.append((f"http://[::ffff:{address}]/", []))
+            found.append((f"http://{int(address)}/", []))
+        else:
+            found.append((f"http://[{address.exploded}]/", []))
+            found.append(("http://hooks.test/", [[address.exploded.upper()]]))
+    return found
+
+
+def test_reliability_54_none_of_five_hundred_hostile_endpoints_is_connected_to() -> None:
+    """Rebinding and redirects have tests of their own: 44, and 32 of notifications."""
+
+    async def exchange() -> list[Answer]:
+        names = iter([one for _, found in urls for one in found])
+
+        async def resolve(name: str) -> list[str]:
+            return next(names)
+
+        sender = Sender(STRICT, resolve=resolve, connect=unwanted)
+        try:
+            return [await sender.send(outgoing(url)) for url, _ in urls]
+        finally:
+            await sender.close()
+
+    urls = hostile_urls(500)
+    seen = asyncio.run(exchange())
+    assert len(seen) == 500
+    assert {answer.error for answer in seen} == {"blocked_address", "invalid_request"}
+    assert {(answer.status, answer.address, answer.excerpt) for answer in seen} == {(None, "", "")}
+
+
 @pytest.mark.parametrize(
     ("host", "error"),
     [
@@ -558,14 +602,12 @@ def test_a_connection_that_leads_elsewhere_is_blocked_before_anything_is_sent(se
         ("localhost", "blocked_address"),
     ],
 )
-def test_urls_in_disguise_are_not_sent_to(host: str, error: str, send: Send) -> None:
-    """Notifications checklist 45, at the attempt."""
+def test_notifications_45_urls_in_disguise_are_not_sent_to(host: str, error: str, send: Send) -> None:
     (answer,) = send(f"http://{host}/", settings=STRICT, resolve=unwanted, connect=unwanted)
     assert answer == Answer(error=error)  # type: ignore[arg-type]
 
 
-def test_a_blocked_attempt_tells_nothing_about_the_port(send: Send) -> None:
-    """Notifications checklist 46."""
+def test_notifications_46_a_blocked_attempt_tells_nothing_about_the_port(send: Send) -> None:
     with Receiver(answers()) as receiver:
         urls = [receiver.url, f"http://127.0.0.1:{free_port()}/"]
         done = send(*urls, settings=STRICT)
@@ -589,8 +631,9 @@ def test_a_blocked_attempt_tells_nothing_about_the_port(send: Send) -> None:
 @pytest.mark.parametrize(
     "headers", [{"Host": "inside"}, {"x-a": "a\r\nhost: b"}, {"a b": "c"}, {"transfer-encoding": "chunked"}]
 )
-def test_headers_that_break_the_request_are_not_sent(headers: dict[str, str], send: Send) -> None:
-    """Notifications checklist 47, at the attempt."""
+def test_notifications_47_headers_that_break_the_request_are_not_sent(
+    headers: dict[str, str], send: Send
+) -> None:
     with Receiver(answers()) as receiver:
         (answer,) = send(outgoing(receiver.url, headers=headers))
     assert answer == Answer(error="invalid_request")

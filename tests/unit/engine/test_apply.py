@@ -370,7 +370,7 @@ def test_what_is_due_is_promoted_in_bounded_chunks(rig: Rig) -> None:
     assert rig.engine.stats.promoted == 375
 
 
-def test_nothing_runs_before_its_time(rig: Rig) -> None:
+def test_reliability_29_nothing_runs_before_its_time(rig: Rig) -> None:
     (key,) = rig.put(new_job(ready_at=NOW + 5))
     worker = rig.worker()
     rig.advance(4)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import random
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -578,7 +579,7 @@ def test_an_expression_without_a_year_to_come_never_fires(rig: Rig) -> None:
 # -- several processes and kills
 
 
-def test_one_slot_fires_once_whoever_comes_first(pair: tuple[Rig, Rig]) -> None:
+def test_reliability_33_one_slot_fires_once_whoever_comes_first(pair: tuple[Rig, Rig]) -> None:
     one, other = pair
     put(one, entry())
     other.engine.apply([])
@@ -588,6 +589,50 @@ def test_one_slot_fires_once_whoever_comes_first(pair: tuple[Rig, Rig]) -> None:
         rig.engine.apply([])
         (other if rig is one else one).engine.apply([])
         assert len(jobs(one)) == nth
+
+
+@pytest.mark.parametrize("slots", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_reliability_33_five_engines_fire_each_of_many_slots_once_whatever_happens(
+    tmp_path: Path, slots: int
+) -> None:
+    """They come in any order, late, not at all, or anew after they have gone; a commit fails now and then."""
+    chance = random.Random(33)
+    clock = ManualClock(START)
+
+    def opened() -> Rig:
+        return Rig(open_sqlite(tmp_path, relaxed=True, exclusive=False), clock=clock)
+
+    nodes = [opened() for _ in range(5)]
+    put(nodes[0], entry())
+    clock.advance(HOUR // 2)
+    for slot in range(slots):
+        for at in chance.sample(range(5), chance.randint(1, 5)):
+            node = nodes[at]
+            if chance.random() < 0.1:
+                node.store.close()
+                nodes[at] = node = opened()
+            with pytest.MonkeyPatch.context() as patch:
+                if chance.random() < 0.2:  # before its commit: it is undone
+                    patch.setattr(node.store, "commit", broken_once(node.store.commit))
+                node.engine.apply([])
+        nodes[0].engine.apply([])
+        nodes[1].engine.apply([])
+        assert nodes[2].do(call(lambda batch: batch.store.count(Filter()))) == slot + 1
+        clock.advance(HOUR)
+    for node in nodes:
+        node.store.close()
+
+
+def broken_once(commit: Callable[[], None]) -> Callable[[], None]:
+    """A commit that fails the first time."""
+    failures = iter([RuntimeError("odd")])
+
+    def commit_or_fail() -> None:
+        for error in failures:
+            raise error
+        commit()
+
+    return commit_or_fail
 
 
 def test_an_entry_that_another_process_puts_is_fired_here(pair: tuple[Rig, Rig]) -> None:
@@ -632,7 +677,7 @@ KILLED = """
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_around_the_commit_fires_the_slot_once(tmp_path: Path, when: str) -> None:
+def test_reliability_33_a_kill_around_the_commit_fires_the_slot_once(tmp_path: Path, when: str) -> None:
     """Between the insert and the commit nothing has lasted: whoever comes next fires; after it nobody does."""
     rig = rig_at(START, open_sqlite(tmp_path))
     put(rig, entry())

@@ -203,7 +203,7 @@ def test_something_odd_after_no_space_is_answered_too(rig: Failing) -> None:
 
 
 @failed
-def test_a_failed_store_ends_everything(rig: Failing, error: Exception) -> None:
+def test_reliability_06_a_failed_store_ends_everything(rig: Failing, error: Exception) -> None:
     (key,) = rig.put(new_job())
     rig.worker()
     rig.fail_next(error)
@@ -283,7 +283,7 @@ def test_only_the_operation_that_breaks_is_answered_with_an_error(rig: Failing, 
     assert rig.broken_rules() == []
 
 
-def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
+def test_reliability_13_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
     def broken(batch: Batch) -> None:
         batch.store.delete_all()
         raise ZeroDivisionError
@@ -298,7 +298,7 @@ def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
     assert rig.broken_rules() == []
 
 
-def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
+def test_reliability_13_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
     one, error, two = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
     (first,), (second,) = one.keys, two.keys
     assert type(error) is InternalError

@@ -51,7 +51,7 @@ def test_a_wake_up_costs_a_batch_only_where_somebody_waits_for_jobs(pair: tuple[
     assert woken(group) == 0, "it has no free slot"
 
 
-def test_what_another_process_has_ended_is_found_by_the_poll(pair: tuple[Group, Rig]) -> None:
+def test_reliability_26_what_another_process_has_ended_is_found_by_the_poll(pair: tuple[Group, Rig]) -> None:
     """However shortly before rows were compared last."""
     group, other = pair
     keys = other.put(*[new_job()] * 4)

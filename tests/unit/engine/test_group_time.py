@@ -99,7 +99,7 @@ def test_a_clock_that_was_set_forward_is_noticed_within_a_tick(group: Group) -> 
     assert len(worker.keys) == 1
 
 
-def test_lapsed_leases_go_back_within_a_tick() -> None:
+def test_reliability_19_lapsed_leases_go_back_within_a_tick() -> None:
     group = Group(limits=Limits(max_lease_ms=20_000))
     worker = group.worker(prefetch=1)
     group.submit(plain(1))

@@ -138,7 +138,7 @@ pieces = st.one_of(
 
 @given(st.lists(pieces, max_size=12).map(b"".join))
 @settings(max_examples=500, deadline=None)
-def test_any_bytes_are_a_head_or_a_refusal(raw: bytes) -> None:
+def test_reliability_43_any_bytes_are_a_head_or_a_refusal(raw: bytes) -> None:
     """What is accepted has one reading: lines end with CRLF alone, names are tokens, values have no control characters."""
     parser = HeadParser(limits)
     read_line(parser, raw)

@@ -175,7 +175,7 @@ frames = st.builds(frame, st.integers(0, 11), st.integers(0, 63), st.integers(0,
 
 @given(st.lists(frames, max_size=15), st.booleans())
 @in_loop
-async def test_nonsense_never_raises(script: list[bytes], late: bool) -> None:
+async def test_reliability_43_nonsense_never_raises(script: list[bytes], late: bool) -> None:
     peer = RawPeer(max_body=100)
     peer.send(*script)
     for request in peer.requests if late else ():

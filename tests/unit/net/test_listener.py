@@ -636,9 +636,7 @@ else:
 """
 
 
-def test_running_out_of_descriptors_does_not_stop_the_listener(loop: str) -> None:
-    """Checklist 46 of reliability: EMFILE does not stop accepting."""
-
+def test_reliability_46_running_out_of_descriptors_does_not_stop_the_listener(loop: str) -> None:
     def answered(port: int) -> bool:
         with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
             try:

@@ -316,3 +316,29 @@ def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store(
         with pytest.raises(StoreFailed, match="Input/output error"):
             open_sqlite(tmp_path)
     open_sqlite(tmp_path).close()
+
+
+def test_reliability_09_a_new_folder_and_its_files_have_lasting_names(tmp_path: Path) -> None:
+    """Each folder that is made is synced into the one above it, and the store's files into theirs, before it is used."""
+    synced: dict[str, set[str]] = {}
+    real = os.fsync
+
+    def noting(fd: int) -> None:
+        real(fd)
+        place = os.readlink(f"/proc/self/fd/{fd}")
+        if os.path.isdir(place):
+            synced[place] = set(os.listdir(place))
+
+    tmp_path.mkdir(exist_ok=True)
+    directory = tmp_path / "a" / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", noting)
+        store = open_sqlite(directory)
+    store.close()
+    for folder, name in (
+        (tmp_path, "a"),
+        (tmp_path / "a", "data"),
+        (directory, opening.FILE),
+        (directory, "reserve"),
+    ):
+        assert name in synced.get(str(folder), set()), f"{name} in {folder}"

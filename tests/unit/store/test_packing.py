@@ -155,7 +155,7 @@ def test_a_damaged_archive_is_refused_wherever_the_damage_is(sent: Path, tmp_pat
     assert not (tmp_path / "other" / "anew.db").exists()
 
 
-def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_reliability_56_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
     """Of Zizq's own storage too; and nothing is written where a name in it points to."""
     file = tmp_path / "other.tar.gz"
     with tarfile.open(file, "w:gz") as tar:

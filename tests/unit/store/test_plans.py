@@ -298,7 +298,7 @@ def test_each_index_is_used_for_what_it_was_made(connection: apsw.Connection) ->
 
 
 BY_KEY = [
-    "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "load_undecoded",
+    "select_ready_by_key", "hold_by_key", "held_under", "hold_kinds", "finish", "load", "load_payload", "load_undecoded",
     "load_payload_undecoded", "complete", "apply", "rewrite",
     "keep_results", "payloads", "names_of",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",

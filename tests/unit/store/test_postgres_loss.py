@@ -401,7 +401,7 @@ def test_an_idle_process_has_its_lock_again_at_once(store: Store, proxy: Proxy, 
     until(lambda: locked(database) == [store.session])
 
 
-def test_who_was_taken_for_dead_goes_on_under_another_session(
+def test_reliability_35_who_was_taken_for_dead_goes_on_under_another_session(
     store: Store, proxy: Proxy, database: str, other: ThreadCommit
 ) -> None:
     put(store, new_job(), new_job())

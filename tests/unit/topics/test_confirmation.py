@@ -52,7 +52,7 @@ def echo_in_header(given: Assignment) -> Answer:
     )
 
 
-def test_checklist_39_nothing_is_delivered_before_the_endpoint_has_consented() -> None:
+def test_notifications_39_nothing_is_delivered_before_the_endpoint_has_consented() -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     topics.answers[A] = OK  # it answers, and echoes nothing
@@ -63,7 +63,7 @@ def test_checklist_39_nothing_is_delivered_before_the_endpoint_has_consented() -
 
 
 @pytest.mark.parametrize("consent", [echo, echo_in_header])
-def test_checklist_39_an_echo_confirms(consent: Any) -> None:
+def test_notifications_39_an_echo_confirms(consent: Any) -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     topics.answers[A] = consent
@@ -75,7 +75,7 @@ def test_checklist_39_an_echo_confirms(consent: Any) -> None:
     assert topics.requests[-1].data == {"id": 1}
 
 
-def test_checklist_39_and_40_a_visit_confirms_once() -> None:
+def test_notifications_39_40_a_visit_confirms_once() -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     topics.run(until_ms=0)
@@ -88,7 +88,7 @@ def test_checklist_39_and_40_a_visit_confirms_once() -> None:
         topics.do(confirm_by(topics.terms, token))
 
 
-def test_checklist_39_its_owners_word_confirms() -> None:
+def test_notifications_39_its_owners_word_confirms() -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     topics.do(confirm(topics.terms, subscribed.row.id))
@@ -97,7 +97,7 @@ def test_checklist_39_its_owners_word_confirms() -> None:
         topics.do(confirm(topics.terms, subscribed.row.id))
 
 
-def test_checklist_40_a_token_is_over_after_two_days_and_a_new_one_replaces_it() -> None:
+def test_notifications_40_a_token_is_over_after_two_days_and_a_new_one_replaces_it() -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     topics.run(until_ms=0)
@@ -150,7 +150,7 @@ def test_what_is_no_token_confirms_nothing(token: str) -> None:
         topics.do(confirm_by(topics.terms, token))
 
 
-def test_checklist_5_a_question_that_fails_is_asked_again() -> None:
+def test_notifications_05_a_question_that_fails_is_asked_again() -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     answers = [Answer(error="refused"), Answer(status=500)]
@@ -161,7 +161,7 @@ def test_checklist_5_a_question_that_fails_is_asked_again() -> None:
     assert topics.subscription(subscribed).status == "active"
 
 
-def test_checklist_41_another_url_is_to_be_confirmed_again() -> None:
+def test_notifications_41_another_url_is_to_be_confirmed_again() -> None:
     topics = asking()
     subscribed = topics.subscribe(A)
     topics.answers[A] = echo
@@ -203,7 +203,7 @@ def test_subscribing_again_asks_again_and_makes_no_second_one() -> None:
         ({"webhook-allowed-origin": "*", "webhook-allowed-rate": "120"}, "active", 2.0),
     ],
 )
-def test_checklist_42_cloudevents_consent_is_a_header_and_never_the_status(
+def test_notifications_42_cloudevents_consent_is_a_header_and_never_the_status(
     headers: dict[str, str], status: str, rate: float | None
 ) -> None:
     topics = Topics(confirmation="required", origin="anew.example")
@@ -227,7 +227,7 @@ def test_checklist_42_cloudevents_consent_is_a_header_and_never_the_status(
 
 
 @pytest.mark.parametrize("per_minute", [1, 7, 100, 999_999])
-def test_checklist_42_no_more_start_than_the_endpoint_grants(per_minute: int) -> None:
+def test_notifications_42_no_more_start_than_the_endpoint_grants(per_minute: int) -> None:
     throttle = Throttling(max_per_second=None, burst=1, max_in_flight=8)
     key = limit_key("a", throttle, per_minute / 60)
     assert key.rate is not None

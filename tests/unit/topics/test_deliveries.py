@@ -64,7 +64,7 @@ def test_a_message_goes_to_every_subscriber_once() -> None:
     assert topics.statuses() == ["delivered", "delivered"]
 
 
-def test_checklist_11_the_example_of_21_attempts_to_the_millisecond() -> None:
+def test_notifications_11_the_example_of_21_attempts_to_the_millisecond() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=EXAMPLE)
@@ -79,7 +79,7 @@ def test_checklist_11_the_example_of_21_attempts_to_the_millisecond() -> None:
     assert (topics.statuses(), row.dead_reason, row.attempts) == (["dead"], "exhausted", 21)
 
 
-def test_checklist_9_a_delayed_message_makes_no_request_before_its_time() -> None:
+def test_notifications_09_a_delayed_message_makes_no_request_before_its_time() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A)
@@ -90,7 +90,7 @@ def test_checklist_9_a_delayed_message_makes_no_request_before_its_time() -> Non
     assert topics.times() == [10]
 
 
-def test_checklist_23_an_edited_policy_counts_for_new_deliveries_alone() -> None:
+def test_notifications_23_an_edited_policy_counts_for_new_deliveries_alone() -> None:
     topics = Topics()
     topics.topic(delivery_policy=policy(retry={"schedule": [7, 7]}))
     topics.subscribe(A)
@@ -106,7 +106,7 @@ def test_checklist_23_an_edited_policy_counts_for_new_deliveries_alone() -> None
     assert topics.times() == [14, 114]
 
 
-def test_checklist_25_retry_after_in_seconds_or_as_a_date_moves_the_next_attempt() -> None:
+def test_notifications_25_retry_after_in_seconds_or_as_a_date_moves_the_next_attempt() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5, 5]}))
@@ -122,7 +122,7 @@ def test_checklist_25_retry_after_in_seconds_or_as_a_date_moves_the_next_attempt
 
 
 @pytest.mark.parametrize("value", ["-5", "soon", "Tue, 14 Nov 2023 22:13:00 GMT", ""])
-def test_checklist_26_what_is_no_time_to_come_changes_nothing(value: str) -> None:
+def test_notifications_26_what_is_no_time_to_come_changes_nothing(value: str) -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5]}))
@@ -132,7 +132,7 @@ def test_checklist_26_what_is_no_time_to_come_changes_nothing(value: str) -> Non
     assert topics.times() == [0, 5]
 
 
-def test_checklist_26_a_long_retry_after_is_capped() -> None:
+def test_notifications_26_a_long_retry_after_is_capped() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5], "max_retry_after": 1_000}))
@@ -142,7 +142,9 @@ def test_checklist_26_a_long_retry_after_is_capped() -> None:
     assert topics.times() == [0, 1_000]
 
 
-def test_checklist_27_after_a_429_its_subscription_gets_nothing_and_no_delivery_loses_an_attempt() -> None:
+def test_notifications_27_after_a_429_its_subscription_gets_nothing_and_no_delivery_loses_an_attempt() -> (
+    None
+):
     topics = Topics()
     topics.topic()
     own = policy(retry={"schedule": [5]}, throttle={"max_in_flight": 1})
@@ -155,7 +157,7 @@ def test_checklist_27_after_a_429_its_subscription_gets_nothing_and_no_delivery_
     assert [row.attempts for row in topics.deliveries()] == [2, 1, 1]
 
 
-def test_checklist_28_a_429_in_the_immediate_phase_waits_for_the_floor() -> None:
+def test_notifications_28_a_429_in_the_immediate_phase_waits_for_the_floor() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"no_delay_retries": 2, "backoff_retries": 0}))
@@ -165,7 +167,7 @@ def test_checklist_28_a_429_in_the_immediate_phase_waits_for_the_floor() -> None
     assert topics.times() == [0, 30, 30]
 
 
-def test_checklist_29_a_410_disables_the_subscription_and_holds_its_other_deliveries() -> None:
+def test_notifications_29_a_410_disables_the_subscription_and_holds_its_other_deliveries() -> None:
     topics = Topics()
     topics.topic()
     subscribed = topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 1}))
@@ -183,7 +185,7 @@ def test_checklist_29_a_410_disables_the_subscription_and_holds_its_other_delive
     assert [one.data for one in topics.requests] == [1, 2]
 
 
-def test_checklist_30_and_31_statuses() -> None:
+def test_notifications_30_31_statuses() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5], "dead_statuses": [404]}))
@@ -196,7 +198,7 @@ def test_checklist_30_and_31_statuses() -> None:
     assert [row.dead_reason for row in topics.deliveries()] == ["permanent_status", "exhausted"]
 
 
-def test_checklist_51_the_breaker_opens_after_ten_failures_and_one_probe_closes_it() -> None:
+def test_notifications_51_the_breaker_opens_after_ten_failures_and_one_probe_closes_it() -> None:
     topics = Topics()
     topics.topic()
     own = {"retry": {"schedule": [1] * 100, "jitter": 0}, "throttle": {"max_in_flight": 1}}
@@ -216,7 +218,7 @@ def test_checklist_51_the_breaker_opens_after_ten_failures_and_one_probe_closes_
     assert topics.subscription(subscribed).health == b"{}"
 
 
-def test_checklist_52_no_success_for_long_disables_once_after_the_warnings() -> None:
+def test_notifications_52_no_success_for_long_disables_once_after_the_warnings() -> None:
     topics = Topics()
     topics.topic()
     own = policy(
@@ -242,7 +244,7 @@ def test_checklist_52_no_success_for_long_disables_once_after_the_warnings() -> 
     assert topics.times()[-1] == 3_600
 
 
-def test_checklist_49_no_more_run_at_one_time_than_may() -> None:
+def test_notifications_49_no_more_run_at_one_time_than_may() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 2}))
@@ -254,7 +256,7 @@ def test_checklist_49_no_more_run_at_one_time_than_may() -> None:
     assert [one.message.data for one in topics.take(200)] == [b"2"]
 
 
-def test_checklist_48_no_more_start_over_a_second_than_may() -> None:
+def test_notifications_48_no_more_start_over_a_second_than_may() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(
@@ -326,7 +328,7 @@ def test_a_retry_that_would_come_after_the_deadline_ends_it() -> None:
     assert (topics.times(), row.dead_reason) == ([0], "expired")
 
 
-def test_checklist_58_a_death_enqueues_one_job_with_message_reason_and_last_attempt() -> None:
+def test_notifications_58_a_death_enqueues_one_job_with_message_reason_and_last_attempt() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}), dead_letter_queue="dead-hooks")

@@ -85,8 +85,7 @@ def engine_waits(retry: Retry, rng: Random | None = None) -> list[int]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_each_function_gives_the_waits_of_the_table(function: str) -> None:
-    """Notifications checklist 10."""
+def test_notifications_10_each_function_gives_the_waits_of_the_table(function: str) -> None:
     assert backoff_ms(function, 10, 5, 260) == TABLE[function]
 
 
@@ -94,14 +93,13 @@ def test_each_function_gives_the_waits_of_the_table(function: str) -> None:
     ("function", "total_ms"),
     [("linear", 1_325_000), ("arithmetic", 985_001), ("geometric", 722_629), ("exponential", 555_508)],
 )
-def test_each_function_comes_to_the_sum_of_the_table(function: str, total_ms: int) -> None:
-    """Notifications checklist 10."""
+def test_notifications_10_each_function_comes_to_the_sum_of_the_table(function: str, total_ms: int) -> None:
     retry = retry_of({"backoff_retries": 10, "min_delay": 5, "max_delay": 260, "function": function})
     assert sum(retry.delays_ms) == total_ms
 
 
-def test_the_21_attempts_of_the_example_start_when_the_specification_says() -> None:
-    """Notifications checklist 11, the schedule: each attempt ends as it starts, and the engine decides the waits."""
+def test_notifications_11_the_21_attempts_of_the_example_start_when_the_specification_says() -> None:
+    """The schedule: each attempt ends as it starts, and the engine decides the waits."""
     waits = engine_waits(retry_of(FULL))
     starts = [sum(waits[:place]) for place in range(len(waits) + 1)]
     assert starts == [
@@ -112,8 +110,10 @@ def test_the_21_attempts_of_the_example_start_when_the_specification_says() -> N
     ]  # fmt: skip
 
 
-def test_exponential_and_geometric_are_two_functions_that_meet_where_the_range_doubles() -> None:
-    """Notifications checklist 12: 40 / 5 = 2^3, so from 5 to 40 in four waits both double."""
+def test_notifications_12_exponential_and_geometric_are_two_functions_that_meet_where_the_range_doubles() -> (
+    None
+):
+    """40 / 5 = 2^3, so from 5 to 40 in four waits both double."""
     assert backoff_ms("exponential", 10, 5, 260) != backoff_ms("geometric", 10, 5, 260)
     for function in ("exponential", "geometric"):
         assert backoff_ms(function, 4, 5, 40) == [5_000, 10_000, 20_000, 40_000]
@@ -126,10 +126,9 @@ def test_arithmetic_and_exponential_agree_on_three_waits() -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_one_backoff_retry_waits_the_least_none_waits_nothing_and_equal_bounds_are_constant(
+def test_notifications_13_one_backoff_retry_waits_the_least_none_waits_nothing_and_equal_bounds_are_constant(
     function: str,
 ) -> None:
-    """Notifications checklist 13."""
     block = {"min_delay": 7, "max_delay": 90, "function": function}
     assert retry_of(block | {"backoff_retries": 1}).delays_ms == (7_000,)
     around = {"min_delay_retries": 1, "max_delay_retries": 1}
@@ -144,8 +143,10 @@ def test_one_backoff_retry_waits_the_least_none_waits_nothing_and_equal_bounds_a
     least=st.floats(0.1, 86_400),
     share=st.floats(0, 1),
 )
-def test_waits_never_fall_nor_leave_their_bounds(function: str, n: int, least: float, share: float) -> None:
-    """Notifications checklist 14, over all that is accepted."""
+def test_notifications_14_waits_never_fall_nor_leave_their_bounds(
+    function: str, n: int, least: float, share: float
+) -> None:
+    """Over all that is accepted."""
     most = min(max(least + share * (604_800 - least), least), 604_800)
     waits = backoff_ms(function, n, least, most)
     low, high = (math.floor(1_000 * bound + 0.5) for bound in (least, most))
@@ -162,15 +163,14 @@ def test_waits_are_rounded_half_up_to_whole_milliseconds() -> None:
 # -- presets and defaults
 
 
-def test_the_preset_standard() -> None:
-    """Notifications checklist 15: 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h."""
+def test_notifications_15_the_preset_standard() -> None:
+    """5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h."""
     waits = retry_of({"preset": "standard"}).delays_ms
     assert waits == tuple(1_000 * s for s in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
     assert (len(waits), sum(waits)) == (9, 272_105_000)
 
 
-def test_the_preset_zaqar() -> None:
-    """Notifications checklist 16."""
+def test_notifications_16_the_preset_zaqar() -> None:
     waits = retry_of({"preset": "zaqar"}).delays_ms
     assert waits == tuple(1_000 * s for s in (0, 0, 0, 5, 5, 5, 5, 10, 15, 20, 25, 30, 30, 30))
     assert (len(waits), sum(waits)) == (14, 180_000)
@@ -267,10 +267,9 @@ NAN = float("nan")
         ({"a/b~c": 3}, "/retry/a~1b~0c"),
     ],
 )
-def test_what_does_not_fit_a_retry_block_is_refused_with_a_pointer(
+def test_notifications_19_what_does_not_fit_a_retry_block_is_refused_with_a_pointer(
     block: dict[str, Any], pointer: str
 ) -> None:
-    """Notifications checklist 19."""
     error = refusal({"retry": block})
     assert error.field == pointer
     assert str(error).startswith(f"{pointer}: ")
@@ -315,8 +314,9 @@ def test_what_does_not_fit_a_retry_block_is_refused_with_a_pointer(
         ({"health": {"disable_on_gone": None}}, "/health/disable_on_gone"),
     ],
 )
-def test_what_does_not_fit_a_policy_is_refused_with_a_pointer(document: object, pointer: str) -> None:
-    """Notifications checklist 19."""
+def test_notifications_19_what_does_not_fit_a_policy_is_refused_with_a_pointer(
+    document: object, pointer: str
+) -> None:
     assert refusal(document).field == pointer
 
 
@@ -350,8 +350,7 @@ def test_a_code_and_its_class_are_no_overlap() -> None:
     assert (retry.retry_statuses, retry.dead_statuses) == (("5xx",), (501,))
 
 
-def test_waits_that_sum_to_more_than_the_total_time_are_refused() -> None:
-    """Notifications checklist 20."""
+def test_notifications_20_waits_that_sum_to_more_than_the_total_time_are_refused() -> None:
     assert retry_of({"schedule": [60, 40], "max_total_time": 100}).max_total_ms == 100_000
     error = refusal({"retry": {"schedule": [60, 40.001], "max_total_time": 100}})
     assert error.field == "/retry/max_total_time"
@@ -363,8 +362,10 @@ def test_waits_that_sum_to_more_than_the_total_time_are_refused() -> None:
 # -- layers
 
 
-def test_a_subscriptions_retry_replaces_the_topics_as_a_whole_beside_the_topics_throttle() -> None:
-    """Notifications checklist 21: the least of the subscription meets the default most, not the topic's."""
+def test_notifications_21_a_subscriptions_retry_replaces_the_topics_as_a_whole_beside_the_topics_throttle() -> (
+    None
+):
+    """The least of the subscription meets the default most, not the topic's."""
     topic = {"retry": {"min_delay": 2, "max_delay": 9, "jitter": 0}, "throttle": {"max_per_second": 7}}
     subscription = {"retry": {"min_delay": 1, "backoff_retries": 2}}
     layers = [("server", layer_of({"health": {}})), ("topic", topic), ("subscription", subscription)]
@@ -377,8 +378,8 @@ def test_a_subscriptions_retry_replaces_the_topics_as_a_whole_beside_the_topics_
     }  # fmt: skip
 
 
-def test_a_locked_topics_blocks_hold_where_the_subscriptions_are_left_out() -> None:
-    """Notifications checklist 22, the pure part: who asks leaves out the layer of a locked topic's subscription."""
+def test_notifications_22_a_locked_topics_blocks_hold_where_the_subscriptions_are_left_out() -> None:
+    """Who asks leaves out the layer of a locked topic's subscription."""
     topic: Layer = layer_of({"retry": {"preset": "zaqar"}})
     subscription: Layer = layer_of({"retry": {"preset": "sns"}, "throttle": {"max_in_flight": 1}})
     policy, sources = effective([("topic", topic)])
@@ -397,8 +398,8 @@ def test_what_is_stored_of_a_policy_is_read_back() -> None:
 # -- the engine's policy
 
 
-def test_jitter_spreads_a_wait_by_its_share_both_ways() -> None:
-    """Notifications checklist 24: a thousand draws of 100 s lie in [90, 110] s, on both sides and not in a few places."""
+def test_notifications_24_jitter_spreads_a_wait_by_its_share_both_ways() -> None:
+    """A thousand draws of 100 s lie in [90, 110] s, on both sides and not in a few places."""
     retry = retry_of({"schedule": [100], "jitter": 0.1})
     rng = Random(7)
     waits = [wait for _ in range(1_000) for wait in engine_waits(retry, rng)]
@@ -411,8 +412,7 @@ def test_jitter_spreads_a_wait_by_its_share_both_ways() -> None:
     assert abs(sum(waits) / 1_000 - 100_000) < 1_000
 
 
-def test_without_jitter_waits_are_exact() -> None:
-    """Notifications checklist 24."""
+def test_notifications_24_without_jitter_waits_are_exact() -> None:
     retry = retry_of({"schedule": [100], "jitter": 0})
     assert {wait for _ in range(1_000) for wait in engine_waits(retry, Random(7))} == {100_000}
 
@@ -437,8 +437,7 @@ def test_no_retries_make_the_first_failure_final() -> None:
     ],
     ids=["phases", "preset", "schedule", "hundred"],
 )
-def test_the_preview_shows_the_waits_that_the_engine_makes(block: Mapping[str, Any]) -> None:
-    """Notifications checklist 59, the pure part."""
+def test_notifications_59_the_preview_shows_the_waits_that_the_engine_makes(block: Mapping[str, Any]) -> None:
     shown: Sequence[float] = preview({"retry": block}).to_json()["delays"]
     assert [round(1_000 * wait) for wait in shown] == engine_waits(retry_of(block))
 

@@ -68,7 +68,7 @@ def dispatching(
     asyncio.run(main())
 
 
-def test_checklist_2_a_hundred_endpoints_that_never_answer_hold_up_nobody() -> None:
+def test_notifications_02_a_hundred_endpoints_that_never_answer_hold_up_nobody() -> None:
     topics = Topics()
     topics.topic()
     for number in range(100):

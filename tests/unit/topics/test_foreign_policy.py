@@ -50,8 +50,7 @@ def refused_zaqar(document: object, mode: ZaqarMode = "as_shipped") -> InvalidIn
 # -- SNS
 
 
-def test_the_sample_of_sns_has_ten_backoff_retries() -> None:
-    """Notifications checklist 17."""
+def test_notifications_17_the_sample_of_sns_has_ten_backoff_retries() -> None:
     converted = from_sns(SNS_SAMPLE)
     waits = waits_of(converted)
     assert converted.policy["retry"]["backoff_retries"] == 10
@@ -115,8 +114,7 @@ def test_what_sns_keeps_for_old_programs_is_dropped_with_a_warning() -> None:
     assert [warning.split()[0] for warning in converted.warnings] == ["sicklyRetryPolicy", "guaranteed"]
 
 
-def test_a_policy_of_sns_whose_phases_have_more_retries_than_it_is_refused() -> None:
-    """Notifications checklist 18."""
+def test_notifications_18_a_policy_of_sns_whose_phases_have_more_retries_than_it_is_refused() -> None:
     retry = {"numRetries": 5, "numNoDelayRetries": 2, "numMinDelayRetries": 2, "numMaxDelayRetries": 2}
     error = refused_sns({"healthyRetryPolicy": retry})
     assert error.field == "/healthyRetryPolicy/numRetries"
@@ -256,8 +254,7 @@ def test_long_waits_get_the_total_time_that_they_need() -> None:
     assert refused_zaqar(document | {"minimum_delay_retries": 3}).field == ""
 
 
-def test_a_queue_may_lock_and_a_subscription_may_not() -> None:
-    """Notifications checklist 22, the pure part."""
+def test_notifications_22_a_queue_may_lock_and_a_subscription_may_not() -> None:
     document = {"ignore_subscription_override": True}
     assert from_zaqar(document, of="queue").lock
     with pytest.raises(InvalidInput) as caught:

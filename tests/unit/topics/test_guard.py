@@ -72,8 +72,9 @@ def in_url(address: str) -> str:
 
 
 @pytest.mark.parametrize("address", BLOCKED)
-def test_each_blocked_range_is_refused_in_literal_form_and_as_the_answer_of_a_name(address: str) -> None:
-    """Notifications checklist 43."""
+def test_notifications_43_each_blocked_range_is_refused_in_literal_form_and_as_the_answer_of_a_name(
+    address: str,
+) -> None:
     with pytest.raises(BlockedAddress, match=f"^{BLOCKED_TEXT}$"):
         judge_url(in_url(address), STRICT)
     with pytest.raises(BlockedAddress, match=f"^{BLOCKED_TEXT}$"):
@@ -90,8 +91,7 @@ def test_the_addresses_beside_the_ranges_are_allowed(address: str) -> None:
     "answers",
     [["8.8.8.8", "127.0.0.1"], ["10.0.0.1", "8.8.8.8"], ["8.8.8.8", "fe80::1%eth0"], ["no address"]],
 )
-def test_one_blocked_answer_blocks_them_all(answers: list[str]) -> None:
-    """Notifications checklist 44, the guard's part."""
+def test_notifications_44_one_blocked_answer_blocks_them_all(answers: list[str]) -> None:
     with pytest.raises(BlockedAddress, match=f"^{BLOCKED_TEXT}$"):
         judge_addresses(EXAMPLE, answers, STRICT)
 
@@ -136,8 +136,7 @@ def test_a_mapped_answer_is_judged_and_connected_to_as_ipv4() -> None:
         "http://①27.0.0.1/",
     ],
 )
-def test_addresses_in_disguise_and_userinfo_are_refused(url: str) -> None:
-    """Notifications checklist 45."""
+def test_notifications_45_addresses_in_disguise_and_userinfo_are_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         judge_url(url, HTTP)
     with pytest.raises(InvalidInput):
@@ -318,8 +317,7 @@ def test_a_network_that_is_none_is_refused() -> None:
         ("x-a", "\ud800"),
     ],
 )
-def test_reserved_headers_and_broken_lines_are_refused(name: str, value: str) -> None:
-    """Notifications checklist 47, where a policy is read."""
+def test_notifications_47_reserved_headers_and_broken_lines_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         layer_of({"request": {"headers": {"x-good": "1", name: value}}})
     assert caught.value.field == f"/request/headers/{name}"

@@ -26,7 +26,7 @@ def fail(state: HealthState, now: int, policy: Health, times: int = 1) -> Health
     return state
 
 
-def test_checklist_51_it_opens_at_the_tenth_failure_in_a_row_and_a_success_closes_it() -> None:
+def test_notifications_51_it_opens_at_the_tenth_failure_in_a_row_and_a_success_closes_it() -> None:
     policy = health()
     state = fail(HealthState(), NOW, policy, 9)
     assert gate(state, NOW) == OPEN
@@ -80,7 +80,7 @@ def test_what_an_endpoint_asks_for_closes_its_gate_also_after_a_success() -> Non
     assert gate(asked, NOW + 60_000) == OPEN
 
 
-def test_checklist_52_warnings_come_once_each_and_then_it_is_disabled() -> None:
+def test_notifications_52_warnings_come_once_each_and_then_it_is_disabled() -> None:
     policy = health(disable_after=3_600, disable_min_failures=3, breaker_failures=None)
     state, said = HealthState(), []
     for minutes in range(0, 61, 6):  # the tenth of an hour
@@ -118,7 +118,7 @@ def test_it_is_never_open_longer_than_the_most_and_never_after_a_success(
         st.tuples(st.integers(0, 90_000), st.integers(0, 8), st.lists(st.booleans(), max_size=8)), max_size=40
     )
 )
-def test_checklist_51_nothing_starts_while_it_is_open_and_then_one_alone_until_a_success(
+def test_notifications_51_nothing_starts_while_it_is_open_and_then_one_alone_until_a_success(
     steps: list[tuple[int, int, list[bool]]],
 ) -> None:
     policy = health(breaker_failures=2, breaker_open=10, breaker_open_max=60)

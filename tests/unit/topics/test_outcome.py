@@ -42,14 +42,14 @@ CASES = [(status, webhook, sns) for statuses, webhook, sns in TABLE for status i
 
 
 @pytest.mark.parametrize(("status", "webhook", "sns"), CASES)
-def test_checklist_3_and_30_every_status_in_both_profiles(status: int, webhook: str, sns: str) -> None:
+def test_notifications_03_30_every_status_in_both_profiles(status: int, webhook: str, sns: str) -> None:
     expected = [(word, "permanent_status" if word == "dead" else None) for word in (webhook, sns)]
     assert [kind(status), kind(status, SNS)] == expected
 
 
 @pytest.mark.parametrize("error", ["dns", "refused", "reset", "unreachable", "tls", "timeout", "protocol"])
 @pytest.mark.parametrize("policy", [WEBHOOK, SNS])
-def test_checklist_3_what_fails_without_an_answer_is_tried_again_by_its_name(
+def test_notifications_03_what_fails_without_an_answer_is_tried_again_by_its_name(
     error: Any, policy: Retry
 ) -> None:
     verdict = judge(Answer(error=error), policy, True, NOW)
@@ -71,7 +71,7 @@ def test_our_own_proxys_outage_is_our_own_fault() -> None:
     assert judge(Answer(error="proxy"), WEBHOOK, True, NOW).kind == "ours"
 
 
-def test_checklist_29_a_410_is_dead_and_disables_unless_that_is_switched_off() -> None:
+def test_notifications_29_a_410_is_dead_and_disables_unless_that_is_switched_off() -> None:
     gone = Answer(status=410)
     assert (judge(gone, WEBHOOK, True, NOW).dead_reason, judge(gone, WEBHOOK, True, NOW).disables) == (
         "gone",
@@ -93,13 +93,13 @@ def test_checklist_29_a_410_is_dead_and_disables_unless_that_is_switched_off() -
         ({"dead_statuses": ["3xx"]}, 302, "dead"),
     ],
 )
-def test_checklist_31_a_code_is_stronger_than_its_class_and_that_than_the_profile(
+def test_notifications_31_a_code_is_stronger_than_its_class_and_that_than_the_profile(
     block: dict[str, Any], status: int, expected: str
 ) -> None:
     assert kind(status, retry(**block))[0] == expected
 
 
-def test_checklist_32_a_redirect_is_called_one() -> None:
+def test_notifications_32_a_redirect_is_called_one() -> None:
     assert judge(Answer(status=302), WEBHOOK, True, NOW).error == "redirect"
 
 
@@ -129,7 +129,7 @@ def test_what_a_receiver_asks_for_by_its_header() -> None:
         (503, "soon", 0, "policy", None),
     ],
 )
-def test_checklist_25_to_28_how_long_to_wait_at_least(
+def test_notifications_25_26_27_28_how_long_to_wait_at_least(
     status: int, header: str | None, wait_ms: int, cause: str, spare_ms: int | None
 ) -> None:
     headers = {} if header is None else {"retry-after": header}
@@ -182,16 +182,16 @@ def far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "Tue, 14 Nov 2023 22:15:20 -0000",
     ],
 )
-def test_checklist_25_a_date_means_the_same_wherever_the_server_stands(value: str) -> None:
+def test_notifications_25_a_date_means_the_same_wherever_the_server_stands(value: str) -> None:
     assert retry_after_ms(value, NOW) == 120_000
 
 
-def test_checklist_26_seconds_of_any_length_are_capped() -> None:
+def test_notifications_26_seconds_of_any_length_are_capped() -> None:
     verdict = judge(Answer(status=503, headers={"retry-after": "9" * 11}), WEBHOOK, True, NOW)
     assert (verdict.wait_at_least_ms, verdict.cause) == (86_400_000, "retry_after")
 
 
-def test_checklist_34_a_good_answer_that_drips_until_the_timeout_is_tried_again() -> None:
+def test_notifications_34_a_good_answer_that_drips_until_the_timeout_is_tried_again() -> None:
     verdict = judge(Answer(status=200, error="timeout"), WEBHOOK, True, NOW)
     assert (verdict.kind, verdict.error) == ("retry", "timeout")
     assert judge(Answer(status=200, error="reset"), WEBHOOK, True, NOW).kind == "delivered"  # a broken body

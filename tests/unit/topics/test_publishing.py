@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from anew.errors import Conflict, InvalidInput, StoreFull
+from anew.http.topic_metrics import topic_metrics
 from anew.store.sqlite import open_sqlite
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import NewMessage, check_message
@@ -25,7 +26,7 @@ B = "https://b.example/hook"
 FAIL = Answer(status=500)
 
 
-def test_checklist_1_a_retry_comes_at_its_original_time_after_a_restart(tmp_path: Path) -> None:
+def test_notifications_01_a_retry_comes_at_its_original_time_after_a_restart(tmp_path: Path) -> None:
     topics = Topics(tmp_path)
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [60]}))
@@ -40,7 +41,7 @@ def test_checklist_1_a_retry_comes_at_its_original_time_after_a_restart(tmp_path
     again.store.close()
 
 
-def test_checklist_4_messages_behind_one_that_fails_are_sent_all_the_same() -> None:
+def test_notifications_04_messages_behind_one_that_fails_are_sent_all_the_same() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [60]}))
@@ -51,7 +52,7 @@ def test_checklist_4_messages_behind_one_that_fails_are_sent_all_the_same() -> N
     assert [one.data for one in topics.requests] == [0, 1, 2, 3]
 
 
-def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_path: Path) -> None:
+def test_notifications_06_what_was_answered_is_there_after_the_process_is_gone(tmp_path: Path) -> None:
     topics = Topics(tmp_path)
     topics.topic()
     topics.subscribe(A)
@@ -67,7 +68,7 @@ def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_pa
     topics.store.close()
 
 
-def test_checklist_7_the_same_key_is_the_same_message_and_with_something_else_refused() -> None:
+def test_notifications_07_the_same_key_is_the_same_message_and_with_something_else_refused() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A)
@@ -85,7 +86,7 @@ def test_checklist_7_the_same_key_is_the_same_message_and_with_something_else_re
     assert third.ids != first.ids
 
 
-def test_checklist_21_and_22_a_subscriptions_block_replaces_the_topics_unless_that_is_locked() -> None:
+def test_notifications_21_22_a_subscriptions_block_replaces_the_topics_unless_that_is_locked() -> None:
     topics = Topics()
     topics.topic(delivery_policy=policy(retry={"schedule": [7]}, throttle={"max_in_flight": 1}))
     own = {"retry": {"schedule": [3], "jitter": 0}}
@@ -110,30 +111,62 @@ def test_checklist_21_and_22_a_subscriptions_block_replaces_the_topics_unless_th
     assert locked.times() == [0, 7]
 
 
-def test_checklist_50_a_throttled_delivery_is_held_up_once_and_seen_as_such() -> None:
+def test_notifications_50_a_throttled_delivery_is_held_up_once_and_seen_as_such() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 1}))
     for number in range(3):
         topics.publish(number)
-    assert len(topics.take()) == 1
+    (running,) = topics.take()
+    ages = []
     for _ in range(5):
         assert topics.take() == []
         topics.clock.advance(1_000)
-    reader = topics.store.reader()
-    figures = reader.topic_figures("$deliveries")
-    assert figures.blocked_since is not None
-    assert figures.blocked_since >> 20 == NOW
-    reader.close()
+        ages.append(deferred_s(topics))
+    assert ages == [1, 2, 3, 4, 5]
     # Nothing was written of them meanwhile: neither an attempt, nor a record of a snooze.
     rows = topics.deliveries()
     assert [row.attempts for row in rows] == [0, 0, 0]
     assert all(
         topics.do(lambda batch, row=row: batch.store.count_outcomes(row.job, "snoozed")) == 0 for row in rows
     )
+    topics.settle([Sent(running, OK)])
+    topics.run()
+    assert (topics.statuses(), deferred_s(topics)) == (["delivered"] * 3, 0)
 
 
-def test_checklist_54_every_attempt_has_a_row_with_what_came_and_when_the_next_one_comes() -> None:
+def deferred_s(topics: Topics) -> float:
+    """What the gauge of the oldest delivery that is held up says now."""
+    reader = topics.store.reader()
+    figures = reader.topic_figures("$deliveries")
+    reader.close()
+    (gauge,) = [
+        family.samples[0].value
+        for family in topic_metrics(figures, {}, topics.clock.now())
+        if family.name == "anew_delivery_oldest_deferred_seconds"
+    ]
+    return float(gauge)
+
+
+@pytest.mark.parametrize(("wait_s", "starts"), [(0.2, 1), (1.0, 5)])
+def test_notifications_50_what_a_rate_holds_up_is_looked_at_when_it_may_start(
+    wait_s: float, starts: int
+) -> None:
+    """Of thirty that wait as many are touched as may start then, and no other."""
+    topics = Topics()
+    topics.topic()
+    throttle = {"max_per_second": 5, "burst": 5, "max_in_flight": 100}
+    topics.subscribe(A, delivery_policy=policy(throttle=throttle))
+    for number in range(30):
+        topics.publish(number)
+    topics.turn()
+    waits_until = topics.engine.wake_at
+    assert waits_until == NOW + 200
+    topics.clock.advance(round(wait_s * 1_000))
+    assert topics.turn() == starts
+
+
+def test_notifications_54_every_attempt_has_a_row_with_what_came_and_when_the_next_one_comes() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5, 5]}))
@@ -150,7 +183,7 @@ def test_checklist_54_every_attempt_has_a_row_with_what_came_and_when_the_next_o
     ]
 
 
-def test_checklist_54_lost_and_interrupted_attempts_have_such_a_row_too() -> None:
+def test_notifications_54_lost_and_interrupted_attempts_have_such_a_row_too() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5]}))
@@ -173,7 +206,7 @@ def test_checklist_54_lost_and_interrupted_attempts_have_such_a_row_too() -> Non
     ]
 
 
-def test_checklist_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
+def test_notifications_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
     own = policy(retry={"backoff_retries": 6, "min_delay": 2, "max_delay": 90, "function": "geometric"})
     previewed, _ = effective([("", layer_of(own))])
     topics = Topics()
@@ -188,7 +221,7 @@ def test_checklist_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
     )
 
 
-def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() -> None:
+def test_notifications_60_failed_attempts_and_dead_deliveries_are_counted_apart() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1, 1]}))
@@ -203,7 +236,7 @@ def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() ->
     assert counts["dead", "exhausted"] == 1
 
 
-def test_checklist_60_lost_attempts_are_counted_among_the_failed_ones() -> None:
+def test_notifications_60_lost_attempts_are_counted_among_the_failed_ones() -> None:
     topics = Topics()
     topics.topic()
     topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1, 1]}))

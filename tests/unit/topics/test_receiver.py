@@ -174,7 +174,6 @@ def test_what_is_no_secret_is_refused_and_not_repeated(secret: str) -> None:
 
 @pytest.mark.parametrize(("secret", "header"), [(SECRET, HMAC), (PUBLIC, ED25519)])
 def test_the_vectors_verify(secret: str, header: str) -> None:
-    """Checklist 35."""
     assert verify(header, [secret], "msg_0001", str(AT_S), BODY)
     assert verify(f"v1,bm9uZQ== v2,x {header}", [OTHER, secret], "msg_0001", str(AT_S), BODY)
 
@@ -259,7 +258,7 @@ def test_a_challenge_is_found(document: object, challenge: str | None) -> None:
 
 
 def test_a_confirmation_is_echoed_and_takes_no_answer_of_the_script() -> None:
-    """Checklist 39: the echo."""
+    """The echo."""
     one = receiver("503,200")
     arrival = one.receive(incoming(asking()), AT)
     assert arrival.reply == Reply(status=200, body=b'{"challenge":"c-1"}')

@@ -39,7 +39,7 @@ def with_endpoint(**document: object) -> Topics:
     return topics
 
 
-def test_checklist_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> None:
+def test_notifications_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> None:
     topics = with_endpoint()
     topics.answers[A] = [FAIL, OK]
     topics.publish()
@@ -55,7 +55,9 @@ def test_checklist_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> 
     ]
 
 
-def test_checklist_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> None:
+def test_notifications_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> (
+    None
+):
     topics = with_endpoint()
     topics.publish()
     topics.run()
@@ -143,7 +145,7 @@ def test_a_waiting_delivery_that_is_sent_again_is_sent_now() -> None:
     assert topics.times() == [0, 0]
 
 
-def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_first() -> None:
+def test_notifications_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_first() -> None:
     topics = with_endpoint()
     topics.answers[A] = FAIL
     for number in range(5):
@@ -213,12 +215,14 @@ def test_what_a_queue_has_got_it_gets_again() -> None:
     assert (len(ready), topics.statuses(), topics.requests) == (3, ["delivered"], [])
 
 
-def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
+def test_notifications_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
     None
 ):
     topics = with_endpoint()
     subscription = topics.do(lambda batch: batch.store.topics.subscribers("orders", -1, 1, batch.now))[0].id
-    topics.publish(1)
+    for number in (-2, -1, 0, 1):
+        topics.publish(number)
+        topics.clock.advance(1_000)
     topics.do(turn(topics.terms, subscription, "disable"))
     topics.publish(2)
     topics.publish(3)
@@ -226,11 +230,33 @@ def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_repl
     assert topics.requests == []
     topics.do(turn(topics.terms, subscription, "enable"))
     topics.run()
-    assert [one.data for one in topics.requests] == [1]
+    assert [one.data for one in topics.requests] == [-2, -1, 0, 1]  # the oldest first
     missed = TaskDocument(selection=Selection(subscription=subscription, since=NOW), include="missed")
     topics.do(start(topics.terms, missed))
     topics.run()
-    assert [one.data for one in topics.requests] == [1, 2, 3]
+    assert [one.data for one in topics.requests] == [-2, -1, 0, 1, 2, 3]
+
+
+def test_notifications_53_what_was_held_is_released_through_the_throttle_oldest_first() -> None:
+    topics = Topics()
+    topics.topic()
+    throttle = {"max_per_second": 1, "burst": 1}
+    own = policy(retry={"schedule": [60] * 3}, throttle=throttle)
+    subscribed = topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = [FAIL, OK]
+    for number in range(
+        4
+    ):  # the first of them fails, and waits; the others are held as they wait for the rate
+        topics.publish(number)
+    topics.turn()
+    topics.do(turn(topics.terms, subscribed.row.id, "disable"))
+    topics.clock.advance(100_000)
+    topics.requests.clear()
+    assert topics.turn() == 0
+    topics.do(turn(topics.terms, subscribed.row.id, "enable"))
+    topics.run()
+    assert [one.data for one in topics.requests] == [0, 1, 2, 3]
+    assert topics.times() == [100, 101, 102, 103]
 
 
 def test_a_selection_is_counted_before_it_is_sent() -> None:
@@ -282,7 +308,7 @@ def test_what_is_cancelled_is_not_sent_and_what_is_dead_can_be_removed() -> None
     assert topics.statuses() == ["cancelled"]
 
 
-def test_checklist_8_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_made_twice() -> None:
+def test_notifications_08_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_made_twice() -> None:
     topics = Topics(fanout_inline=10)
     topics.topic()
     for number in range(1_200):

@@ -29,7 +29,7 @@ def now(topics: Topics) -> float:
     return topics.clock.now() / 1_000
 
 
-def test_the_id_stays_and_the_timestamp_is_of_the_attempt() -> None:  # checklist 36
+def test_notifications_36_the_id_stays_and_the_timestamp_is_of_the_attempt() -> None:
     topics = Topics()
     topics.topic(delivery_policy=policy(retry={"schedule": [5]}))
     secret = topics.subscribe().ring.current  # type: ignore[union-attr]
@@ -56,7 +56,7 @@ def test_the_id_stays_and_the_timestamp_is_of_the_attempt() -> None:  # checklis
     assert events[0].data == {"id": 42}
 
 
-def test_what_is_sent_during_a_rotation_verifies_with_both_secrets() -> None:  # checklist 37
+def test_notifications_37_what_is_sent_during_a_rotation_verifies_with_both_secrets() -> None:
     topics = Topics()
     topics.topic()
     subscribed = topics.subscribe()
@@ -77,7 +77,7 @@ def test_what_is_sent_during_a_rotation_verifies_with_both_secrets() -> None:  #
     assert verify(new, request.headers, request.body, now=now(topics)).id
 
 
-def test_the_reference_library_reads_the_headers_of_a_delivery() -> None:  # checklist 35
+def test_notifications_35_the_reference_library_reads_the_headers_of_a_delivery() -> None:
     topics = Topics()
     topics.topic()
     ring = topics.subscribe().ring
@@ -90,7 +90,7 @@ def test_the_reference_library_reads_the_headers_of_a_delivery() -> None:  # che
     assert signed == request.headers["webhook-signature"]
 
 
-def test_no_picture_of_a_request_shows_the_secret() -> None:  # checklist 38
+def test_notifications_38_no_picture_of_a_request_shows_the_secret() -> None:
     topics = Topics()
     topics.topic()
     subscribed = topics.subscribe()

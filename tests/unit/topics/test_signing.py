@@ -39,7 +39,7 @@ texts = st.text().map(str.encode)
 
 
 @given(ids, texts, secrets)
-def test_checklist_35_libraries_accept_what_is_signed(message_id: str, body: bytes, secret: str) -> None:
+def test_notifications_35_libraries_accept_what_is_signed(message_id: str, body: bytes, secret: str) -> None:
     second = int(time.time())  # the libraries look at the machine's clock
     headers = {
         "webhook-id": message_id,
@@ -112,7 +112,7 @@ def test_what_nobody_signed_never_verifies_and_never_raises(
 # -- what a dispatcher sends
 
 
-def test_checklist_36_the_id_stays_and_time_and_signature_are_those_of_the_attempt() -> None:
+def test_notifications_36_the_id_stays_and_time_and_signature_are_those_of_the_attempt() -> None:
     topics = Topics()
     topics.topic()
     subscribed = topics.subscribe(delivery_policy=policy(retry={"schedule": [5, 300]}))

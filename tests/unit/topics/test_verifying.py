@@ -38,7 +38,7 @@ def headers(signature: str = HMAC, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("secret", "signature"), [(SECRET, HMAC), (PUBLIC, ED25519)])
-def test_the_vectors_verify(secret: str, signature: str) -> None:
+def test_notifications_35_the_vectors_verify(secret: str, signature: str) -> None:
     event = verify(secret, headers(signature), BODY, now=SENT.timestamp())
     assert (event.id, event.type, event.data) == ("msg_0001", "order.paid", {"id": 42})
     assert event.timestamp == 1_700_000_000
@@ -135,7 +135,7 @@ def test_what_is_no_secret_is_refused_and_not_repeated(secret: Any) -> None:
     assert len(text) < 12 or text not in str(refused.value)
 
 
-def test_an_error_does_not_say_the_secret() -> None:  # checklist 38
+def test_notifications_38_an_error_does_not_say_the_secret() -> None:
     errors = []
     for now, signature in ((3_600, HMAC), (0, "v1,AAAA")):
         with pytest.raises(InvalidSignature) as refused:

@@ -42,7 +42,7 @@ def headers(signature: str, **more: str) -> dict[str, str]:
     return {"webhook-id": "msg_0001", "webhook-timestamp": str(AT), "webhook-signature": signature, **more}
 
 
-def test_checklist_35_the_vectors() -> None:
+def test_notifications_35_the_vectors() -> None:
     assert new_secret("hmac", seeded) == SECRET
     assert public_key(PRIVATE) == PUBLIC
     assert sign([SECRET], "msg_0001", AT, BODY) == V1
@@ -50,7 +50,7 @@ def test_checklist_35_the_vectors() -> None:
 
 
 @pytest.mark.parametrize("library", [standardwebhooks.Webhook, svix.webhooks.Webhook])
-def test_checklist_35_what_is_signed_here_is_accepted_by_others_and_the_reverse(
+def test_notifications_35_what_is_signed_here_is_accepted_by_others_and_the_reverse(
     library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.now(UTC)
@@ -182,7 +182,7 @@ def environ(given: dict[str, str]) -> dict[str, str]:
     return {"HTTP_" + name.upper().replace("-", "_"): value for name, value in given.items()}
 
 
-def test_checklist_37_during_a_rotation_both_keys_sign_the_current_one_first() -> None:
+def test_notifications_37_during_a_rotation_both_keys_sign_the_current_one_first() -> None:
     ring = new_ring("hmac", SECRET, seeded)
     turned = rotated(ring, None, 60_000, 1_000, lambda number: b"n" * number)
     current = turned.current
@@ -203,7 +203,7 @@ def test_at_most_ten_keys_sign_at_one_time() -> None:
     assert len(rotated(ring, None, 60_000, 70_000, seeded).keys) == 2
 
 
-def test_checklist_38_what_is_shown_of_keys_is_no_secret(tmp_path: Any) -> None:
+def test_notifications_38_what_is_shown_of_keys_is_no_secret(tmp_path: Any) -> None:
     ring = new_ring("ed25519", None, seeded)
     box = Box(lambda: bytes(32))
     sealed = box.seal(json.dumps(ring.current).encode(), 7)

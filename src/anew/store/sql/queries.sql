@@ -390,6 +390,9 @@ RETURNING id, queue, batch;
 SELECT v.column1, v.column2 FROM (VALUES @rows(bigint, bigint)) AS v JOIN job ON job.id = v.column1
 WHERE job.state + 0 = @IN_FLIGHT AND job.hold_token = v.column2;
 
+-- name: hold_kinds
+SELECT id, hold_kind FROM job WHERE id IN (@marks) AND state + 0 = @IN_FLIGHT ORDER BY id;
+
 -- name: load
 -- Jobs without their payloads, in order of key.
 SELECT @job, payload_bytes, payload_crc FROM job WHERE id IN (@marks) ORDER BY id;

@@ -256,6 +256,13 @@ class SqlStore:
             held.update(self._run("held_under", tuple(chain.from_iterable(part)), len(part)))
         return held
 
+    def hold_kinds(self, keys: Sequence[int]) -> list[tuple[int, int | None]]:
+        """Give those of some jobs that are in flight, in order of key, each with the kind of its hold."""
+        found: list[tuple[int, int | None]] = []
+        for part in in_lists(sorted(keys)):
+            found += self._run("hold_kinds", tuple(part), len(part)).fetchall()
+        return found
+
     def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
         done: list[int] = []

@@ -17,7 +17,7 @@ import apsw
 
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.store.sql.migrations import migrations
-from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places, sync_directory
+from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places, make_folder, sync_directory
 from anew.store.sqlite.packing import is_archive, unpack
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.turnstile import Turnstile
@@ -114,7 +114,7 @@ def restore(source: Path, places: Places, progress: Progress, *, force: bool = F
     _refuse_own(source, places, "a copy of it that anew backup has made")
     sent = is_archive(source)
     folder = places.database.parent
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     occupied = places.database.exists() and places.database.stat().st_size > 0
     if occupied and not force:
         raise Conflict(

@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ class Places:
             InvalidConfig: The folder lies on a file system of the network, where locks and shared memory cannot be relied on.
         """
         folder = self.database.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         system = file_system(folder)
         if system in NETWORK_FILE_SYSTEMS:
             raise InvalidConfig(
@@ -157,6 +158,15 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder if need be, readable by its owner only, and have its name last, as those above it that were missing."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for one in missing:
+        with suppress(PermissionError):  # who may write in a folder need not be allowed to read it
+            sync_directory(one.parent)
 
 
 def make_room(reserve: Path) -> None:

@@ -8,7 +8,7 @@ from ..helpers import make_draws, wait_ms
 from .helpers import DAY, window
 
 
-def test_zizqs_window_is_what_its_documentation_says_approximately_25_days() -> None:
+def test_reliability_31_zizqs_window_is_what_its_documentation_says_approximately_25_days() -> None:
     low, high = window("zizq")
     assert low / DAY == pytest.approx(24.931, abs=5e-4)
     assert high / DAY == pytest.approx(25.044, abs=5e-4)

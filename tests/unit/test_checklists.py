@@ -1,0 +1,80 @@
+"""The numbered statements about reliability and about notifications: each has a test that bears its number, in an ordinary run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+WITHOUT_A_TEST: dict[str, dict[int, str]] = {
+    "reliability": {
+        10: "no version of SQLite is refused yet; there is one writer at a time by the turnstile's tests",
+        17: "a stale report changes nothing (by tests without the number), and is not counted yet",
+        30: "holds are kept by the wall clock",
+        37: "a failover was made by hand only",
+        38: "a warning at a COMMIT is not looked at yet",
+        39: "an older timeline is not refused yet",
+        40: "half an hour of an open snapshot was not tried",
+        41: "a NOTIFY goes with the transaction",
+        52: "two doors refuse foreign hosts and origins by tests without the number; the port of metrics does not",
+    },
+    "notifications": {},
+}
+"""What is not built, or not shown, and why."""
+
+IN_PART: dict[str, dict[int, str]] = {
+    "reliability": {
+        14: "a jid is known again for as long as its job is stored, with a switch; not for ten minutes after its end",
+        23: "by night, with all of a million jobs in flight, a start took 12 to 15 s on a busy machine, not 10 s",
+        28: "a name may have a NUL on SQLite; PostgreSQL refuses it, and says which",
+        43: "minutes a night for each target, not an hour",
+        45: "at three times the load some 7 % of the peak are accepted, not 80 %: telling a client to come again takes half "
+        "as long as a job; no settlement is refused, and all is well again at once",
+        50: "there are no roles: a token or a password opens a whole door",
+        57: "with 100,000 samples where objects lie in memory is seen too; the comparison is known to be one in constant time",
+        59: "of sixteen planted bugs twelve have a test that must fail",
+        60: "the minutes of a whole run are measured, not tested",
+    },
+    "notifications": {
+        44: "the live test needs a name server of its own, as root; otherwise names are resolved by the test",
+    },
+}
+"""What of a statement its tests do not show."""
+
+
+def named(checklist: str) -> dict[int, list[str]]:
+    """The tests of an ordinary run that bear a number, by it."""
+    found: dict[int, list[str]] = {}
+    for path in TESTS.rglob("test_*.py"):
+        text = path.read_text("utf-8")
+        for decorators, name, numbers in re.findall(
+            rf"^((?:@.*\n(?:[ )\]].*\n)*)*)(?:async )?def (test_(?:\w+?_)??{checklist}_((?:\d\d_)+)\w*)\(",
+            text,
+            re.MULTILINE,
+        ):
+            if not re.search(r"^@pytest\.mark\.(nightly|xfail)", decorators, re.MULTILINE):
+                for number in re.findall(r"\d\d", numbers):
+                    found.setdefault(int(number), []).append(name)
+    return found
+
+
+@pytest.mark.parametrize("checklist", ["reliability", "notifications"])
+def test_every_statement_has_a_test_or_a_reason(checklist: str) -> None:
+    missing = {*range(1, 61)} - named(checklist).keys()
+    assert missing == WITHOUT_A_TEST[checklist].keys()
+
+
+@pytest.mark.parametrize("checklist", ["reliability", "notifications"])
+def test_no_number_is_none_of_the_statements(checklist: str) -> None:
+    assert named(checklist).keys() <= {*range(1, 61)}
+    assert IN_PART[checklist].keys() <= named(checklist).keys()
+
+
+def test_a_nightly_test_does_not_count_and_several_numbers_do() -> None:
+    reliability = named("reliability")
+    assert "test_reliability_02_03_a_thousand_kills" not in reliability[2]
+    assert "test_reliability_02_03_sixty_kills_lose_resurrect_and_strand_nothing" in reliability[3]
+    assert "test_fwp_65_reliability_21_all_but_the_workers_survives_a_restart" in reliability[21]
