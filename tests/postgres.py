@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -78,3 +81,60 @@ def url_through(port: int) -> str:
     """Give the address of the usual database through a relay's port."""
     parts = conninfo_to_dict(server().get_uri())
     return f"postgresql://{parts['user']}@127.0.0.1:{port}/{parts['dbname']}"
+
+
+@contextmanager
+def no_standby_confirms() -> Iterator[None]:
+    """Have each commit that waits for a standby wait in vain, inside the block; what waits at its end goes through."""
+    _wait_for_standby("nobody")
+    try:
+        yield
+    finally:
+        _wait_for_standby("")
+
+
+def _wait_for_standby(name: str) -> None:
+    """Name the standby that commits wait for, or none; return when they do."""
+    with _admin() as connection:
+        connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+        connection.execute("SELECT pg_reload_conf()")
+    waits = name != ""
+    while _does_commit_wait() is not waits:
+        pass
+
+
+def _does_commit_wait() -> bool:
+    with _admin() as trying:
+        trying.execute("SET synchronous_commit = on")
+        over = threading.Event()
+
+        def commit() -> None:
+            trying.execute("SELECT pg_logical_emit_message(true, 'test', '')")
+            over.set()
+
+        thread = threading.Thread(target=commit)
+        thread.start()
+        while not over.wait(0.01):
+            if trying.info.backend_pid in waiting_for_standby():
+                cancel_wait(trying.info.backend_pid)
+                thread.join()
+                return True
+        thread.join()
+        return False
+
+
+def waiting_for_standby() -> list[int]:
+    """Give the backends whose COMMITs wait for a standby."""
+    with _admin() as connection:
+        rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchall()
+    return [pid for (pid,) in rows]
+
+
+def cancel_wait(pid: int, how: str = "cancel") -> None:
+    """Cancel what a backend does, or terminate it."""
+    with _admin() as connection:
+        connection.execute(f"SELECT pg_{how}_backend(%s)", (pid,))
+
+
+def _admin() -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(server().get_uri(), autocommit=True)

@@ -26,13 +26,14 @@
       NotSupported        a part of a protocol that this build does not speak
       InternalError       ours
         StoreFailed         the disk or the database failed: what was in doubt stays in doubt
+        InDoubt             the change is made, but a failover may undo it
 
 Drivers' own exceptions stop at the store and are kept as ``__cause__``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -231,3 +232,19 @@ class StoreFailed(InternalError):
     """The disk or the database failed; what was in doubt stays in doubt."""
 
     code = "store_failed"
+
+
+class InDoubt(InternalError):
+    """The change is made, but the database has not confirmed that it is safe: after a failover it may be gone.
+
+    It comes in place of success, on which nobody could rely. To repeat the call is safe with a unique key or a jid.
+
+    Attributes:
+        result: What the call would have given.
+    """
+
+    code = "in_doubt"
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result

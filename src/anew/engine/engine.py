@@ -12,7 +12,8 @@ import random
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -30,6 +31,7 @@ from anew.errors import (
     AnewError,
     Conflict,
     ForkedStore,
+    InDoubt,
     InternalError,
     InvalidInput,
     Overloaded,
@@ -201,16 +203,18 @@ class Engine:
                 self._put_back(batch)
             else:
                 self.store.rollback()  # it forgets what is remembered, and lets the next process in
-                answer(unanswered)  # without a commit there are none
-                self._deliver(undelivered, batch.now)
+                if self._sync(unanswered):
+                    answer(unanswered)  # without a commit there are none
+                    self._deliver(undelivered, batch.now)
             raise
 
     def _hand_over(self, handover: list[Callable[[], None]], answers: Answers, batch: Batch) -> None:
         """End a transaction in the same order, with calls that another thread makes."""
         unsynced = _put_first(answers)
         handover.append(partial(answer, answers[:unsynced]))
-        if self._sync(answers[unsynced:]):
-            handover.append(partial(answer, answers[unsynced:]))
+        unanswered = iter(answers[unsynced:])
+        if self._sync(unanswered):
+            handover.append(partial(answer, unanswered))
             handover.append(partial(self._deliver, batch.deliveries, batch.now))
             if batch.ended is not None:
                 handover.append(partial(self._tell_ended, batch.ended))
@@ -282,8 +286,11 @@ class Engine:
         self.stats.batch_size.add(len(ops))
         self.stats.taken += sum(len(rows) for _, rows in batch.deliveries)
 
-    def _sync(self, unanswered: Iterable[tuple[Op, Any]]) -> bool:
-        """Sync the batch, if it has to be; where that fails the engine has failed, and says so to those that wait for it."""
+    def _sync(self, unanswered: Iterator[tuple[Op, Any]]) -> bool:
+        """Sync the batch, if it has to be; where that fails the engine has failed, and says so to those that wait for it.
+
+        Where the batch is in doubt they are told that, and all else goes on: what it has written is there.
+        """
         started = time.perf_counter_ns()
         try:
             self.store.sync()
@@ -291,6 +298,9 @@ class Engine:
             self.stalled = True
             self._give_up([op for op, _ in unanswered], error)
             return False
+        except InDoubt as doubt:
+            log.error("a batch is in doubt: a failover may undo it", extra={"reason": str(doubt)})
+            self._answer([(op, _doubted(result, doubt)) for op, result in unanswered])
         self.stats.commit_ms.add((time.perf_counter_ns() - started + self._commit_ns) / 1e6)
         return True
 
@@ -420,7 +430,8 @@ class Engine:
             batch.set_aside_unreadable(limit=found)
             batch.write_hooks()
             self.store.commit()
-            self.store.sync()
+            with suppress(InDoubt):  # after a failover it is done once more
+                self.store.sync()
         except StoreBusy:
             raise
         except StoreFailed as failed:
@@ -535,6 +546,11 @@ def _put_first(answers: Answers) -> int:
 
 def _is_durable(answer: tuple[Op, Any]) -> bool:
     return answer[0].durable
+
+
+def _doubted(result: Any, doubt: InDoubt) -> AnewError:
+    """Give what is answered in place of a result that is in doubt; a refusal stays one."""
+    return result if isinstance(result, AnewError) else InDoubt(str(doubt), result)
 
 
 def answer(answers: Iterable[tuple[Op, Any]]) -> None:

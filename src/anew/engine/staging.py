@@ -12,7 +12,7 @@ from typing import Any
 
 from anew.engine.batch import Batch, Enqueued
 from anew.engine.ops import Call, Enqueue, Op
-from anew.errors import AnewError, Overloaded, StoreBusy, StoreFull
+from anew.errors import AnewError, InDoubt, Overloaded, StoreBusy, StoreFull
 from anew.store.protocol import Position, Staging
 
 PART_BYTES = 256 << 10
@@ -89,6 +89,8 @@ class StagedInserts:
         return keys, self._store.stage(keys, jobs, self._at, PART_BYTES)
 
     def _written(self, result: Any) -> None:
+        if isinstance(result, InDoubt):
+            result = result.result  # the last transaction confirms all before it, or is in doubt itself
         if isinstance(result, AnewError):
             self._fail(result)
             return
@@ -112,7 +114,7 @@ class StagedInserts:
         self._session = batch.store.session
 
     def _finished(self, result: Any) -> None:
-        if isinstance(result, AnewError):
+        if isinstance(result, AnewError) and not isinstance(result, InDoubt):
             self._fail(result)
             return
         op = self._under_way

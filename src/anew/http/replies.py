@@ -17,7 +17,8 @@ log = logging.getLogger("anew.http")
 
 def error_words(error: errors.AnewError) -> dict[str, str]:
     """Give an error as an answer shows it: its own words, but never those of an internal one."""
-    message = "internal server error" if error.status == 500 else str(error)
+    shown = error.status != 500 or isinstance(error, errors.InDoubt)
+    message = str(error) if shown else "internal server error"
     return {"error": message, "code": error.code}
 
 

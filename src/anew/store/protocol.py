@@ -765,6 +765,7 @@ class Store(Protocol):
 
         Raises:
             StoreFailed: It failed; nothing may be trusted.
+            InDoubt: It is there, and others see it, but nobody has confirmed that it survives.
         """
 
     def rollback(self) -> None:

@@ -10,7 +10,7 @@ from anew.engine import Call, Fail, Op, Succeed, TakenJobs, ThreadCommit, take_f
 from anew.engine.batch import Batch
 from anew.engine.breakers import Asking, Breaking, RunReport
 from anew.engine.progress import report_progress
-from anew.errors import AnewError, NotFound, StoreBusy
+from anew.errors import AnewError, InDoubt, NotFound, StoreBusy
 from anew.jobs import Failed, Job, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.jobs.carried import carried_of
@@ -162,7 +162,10 @@ class EmbeddedSource:
         elif wanted:
             # No sync for this part: in a power cut a lost take only offers the jobs again.
             ops.append(Call(lambda batch: self.take(batch, wanted), _nobody, durable=False))
-        answers = iter(self._commit.apply_all(ops))
+        # What is in doubt is written all the same: a failover that undid it would have the jobs run again.
+        answers = (
+            answer.result if isinstance(answer, InDoubt) else answer for answer in self._commit.apply_all(ops)
+        )
         done = Exchanged([], [], [], [])
         if well:
             self._succeeded(well, next(answers), done)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from anew.engine import Batch, Call, ThreadCommit
-from anew.errors import AnewError, StoreBusy
+from anew.errors import AnewError, InDoubt, StoreBusy
 from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.outcome import is_delivered
@@ -153,7 +153,7 @@ class Dispatcher:
             return take(batch, self._terms, free) if free > 0 else []
 
         try:
-            given: list[Assignment] = self._commit.apply(Call(verb, _nobody, durable=bool(ended)))
+            given = self._assigned(Call(verb, _nobody, durable=bool(ended)))
         except StoreBusy:  # another program writes: again, when it has had its time
             self._ended.extendleft(reversed(ended))
             self._put_back.extendleft(reversed(back))
@@ -165,6 +165,13 @@ class Dispatcher:
         self._held += len(given) - len(ended) - len(back)
         self._begin(given)
         return bool(given or ended or back)
+
+    def _assigned(self, call: Call) -> list[Assignment]:
+        try:
+            given: list[Assignment] = self._commit.apply(call)
+        except InDoubt as doubt:  # it is written all the same, and what was taken is to be sent
+            given = doubt.result
+        return given
 
     def _free(self, running: int) -> int:
         beyond = max(len(self._suspects) - self._slots // 2, 0)

@@ -7,7 +7,7 @@ import pytest
 from anew.engine import Batch, Call, Succeed
 from anew.engine.engine import left_of
 from anew.engine.upkeep import wait_and_apply
-from anew.errors import InternalError, NotFound, StoreBusy, StoreFailed, StoreFull
+from anew.errors import InDoubt, InternalError, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.carried import result_of
 from anew.store.protocol import Page
@@ -250,6 +250,43 @@ def test_nothing_taken_under_a_failed_commit_is_handed_out(rig: Failing, error: 
     rig.fail_next(error)
     worker = rig.worker()
     assert worker.keys == []
+
+
+# -- a batch is there, and perhaps not for good
+
+
+def test_a_batch_in_doubt_is_told_to_all_that_rest_on_it_and_stands(rig: Failing) -> None:
+    (done,) = rig.put(new_job("a"))
+    rig.worker(["a"])
+    rig.fail_next(InDoubt("no standby has it"), verb="sync")
+    new, settled, refused, took = rig.apply(
+        plain(1), succeed(done), fail(99), Call(lambda batch: 5, ignore, durable=False)
+    )
+    assert isinstance(new, InDoubt)
+    assert isinstance(settled, InDoubt)
+    assert settled.result == []
+    assert isinstance(refused, NotFound), "a refusal stays one"
+    assert took == 5, "what needs no sync was answered before it"
+    assert (rig.state(done), rig.state(new.result.keys[0])) == (None, State.READY)
+    assert rig.engine.failed is None
+    assert rig.broken_rules() == []
+
+
+def test_jobs_that_were_taken_in_a_batch_in_doubt_are_handed_out(rig: Failing) -> None:
+    worker = rig.worker()
+    rig.fail_next(InDoubt("no standby has it"), verb="sync")
+    new = rig.do(plain(1))
+    assert worker.keys == list(new.result.keys)
+    assert rig.do(succeed(worker.keys[0])) == []
+
+
+def test_setting_damaged_jobs_aside_may_be_in_doubt(rig: Failing) -> None:
+    (key,) = rig.put(new_job())
+    rig.fail_next(UnicodeDecodeError("utf-8", b"", 0, 1, "odd"), verb="insert_plain")
+    rig.fail_next(InDoubt("no standby has it"), verb="sync")
+    assert isinstance(rig.do(plain(1)), InternalError)
+    assert rig.engine.failed is None
+    assert rig.state(key) is State.READY
 
 
 # -- something that nobody foresaw

@@ -11,7 +11,7 @@ import pytest
 
 from anew.engine import Call, Fetch, Release, Taker
 from anew.engine import group as module
-from anew.errors import StoreBusy, StoreFailed
+from anew.errors import InDoubt, StoreBusy, StoreFailed
 from anew.jobs import State
 from anew.store.sqlite import open_sqlite
 
@@ -209,6 +209,17 @@ def test_a_failed_store_is_reported_in_the_loops_thread(group: Hanging) -> None:
     group.store.verbs["commit"] = [StoreFailed("the connection is lost")]
     assert isinstance(group.submit_and_settle(plain(1)), StoreFailed)
     assert threads == [threading.get_ident()]
+
+
+def test_a_batch_in_doubt_is_told_once_and_what_was_taken_in_it_is_handed_out(group: Hanging) -> None:
+    given: list[int] = []
+    group.commit.add_taker(Taker(["mail"], 5, lambda rows, now: given.extend(row[0] for row in rows)))
+    group.loop.settle()
+    group.store.verbs["sync"] = [InDoubt("no standby has it")]
+    doubt = group.submit_and_settle(plain(1))
+    assert isinstance(doubt, InDoubt)
+    assert given == list(doubt.result.keys)  # type: ignore[attr-defined]
+    assert group.submit_and_settle(succeed(*given)) == []
 
 
 def test_answers_come_in_the_order_of_the_batches_steps_before_the_deliveries(group: Hanging) -> None:

@@ -106,6 +106,7 @@ STATUSES = {
     "not_supported": 403,
     "internal_error": 500,
     "store_failed": 500,
+    "in_doubt": 500,
 }
 
 

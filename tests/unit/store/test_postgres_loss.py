@@ -325,7 +325,7 @@ def test_operations_are_refused_in_time_while_the_database_is_away(
 def test_an_answer_that_never_comes_is_a_lost_connection(
     program: ThreadCommit, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening._Connection, "answer_s", 0.3)
+    monkeypatch.setattr(opening.Connection, "answer_s", 0.3)
     enqueue(program)
     program.engine.store._link.connection.answer_s = 0.3  # type: ignore[attr-defined]
     proxy.swallows = True

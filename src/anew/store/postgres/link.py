@@ -6,6 +6,10 @@ changes meanwhile. A batch shares one commit, whoever its operations come from.
 
 A lost connection is made again, in a thread of its own (`renewal.py`); until then the store is busy. What was not committed is done
 again. Where a COMMIT was under way, the new connection tells whether it lasts.
+
+A COMMIT may wait for a standby as well. Whoever cancels that wait has it succeed with no more than a warning: it lasts here, all see
+it, and it is lost with this server. So a warning puts the batch in doubt, and what rests on rows that others have written is
+answered only when a COMMIT of this process has been confirmed after them.
 """
 
 from __future__ import annotations
@@ -21,9 +25,17 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
+from anew.errors import AnewError, ForkedStore, InDoubt, StoreBusy, StoreFailed, StoreFull
 from anew.store.postgres.begun import Begun
-from anew.store.postgres.opening import connect, executor, identify, is_lost, let_go_in_child, migrate
+from anew.store.postgres.opening import (
+    Connection,
+    connect,
+    executor,
+    identify,
+    is_lost,
+    let_go_in_child,
+    migrate,
+)
 from anew.store.postgres.outbox import Outbox
 from anew.store.postgres.presence import CHANNEL, Grace, Presence
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
@@ -56,6 +68,9 @@ UNTRUSTED = ("", "XX", "58", "F0")
 
 REMEMBERED = 1_000
 """Of so many sessions before this one it is remembered what they wrote last."""
+
+CONFIRM = "UPDATE turn SET version = version; COMMIT"
+"""Ends a transaction that has nothing to write: PostgreSQL waits for disk and standby only where something was written."""
 
 _BEGIN = "; ".join(
     (
@@ -98,13 +113,15 @@ class PostgresLink:
         self._begun = False  # a transaction, which what is raised belongs to
         self._stale = False  # what is remembered of the rows may be wrong: the connection was lost
         self._version = self._writer = self._buried = -1
+        self._confirmed = -1  # the last version that is known to be safe, here and on the standby
+        self._warning = ""  # what has come with the last COMMIT
         self._renewal: Renewal | None = None
         self._losing = threading.Lock()
         self._presence: Presence | None = None
         self._notes: Begun | None = None
         self._readings: weakref.WeakSet[PostgresReading] = weakref.WeakSet()
         self._grace = Grace()
-        self.connection = connect(url)
+        self.connection = self._connect()
         try:
             migrate(self.connection)
             self.identity = identify(self.connection)
@@ -142,6 +159,16 @@ class PostgresLink:
             self._notes.move(self.session)
 
     # -- the connection that writes
+
+    def _connect(self) -> Connection:
+        connection = connect(self._url)
+        connection.add_notice_handler(self._noticed)
+        return connection
+
+    def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Called for what PostgreSQL tells beside its answer."""
+        if notice.severity_nonlocalized == "WARNING":
+            self._warning = notice.message_primary or "a warning"
 
     def execute(self, text: str, bound: Sequence[Any] = ()) -> Any:
         """Run a text whose marks are ``$1``, ``$2``; note whether it writes.
@@ -181,7 +208,7 @@ class PostgresLink:
             if self._renewal is None:
                 self.connection.close()
                 self._stale = True
-                self._renewal = Renewal(lambda: connect(self._url))
+                self._renewal = Renewal(self._connect)
                 log.warning(
                     "the connection to the database was lost", extra={"reason": " ".join(str(error).split())}
                 )
@@ -204,7 +231,7 @@ class PostgresLink:
         made = self._renewal.take(timeout_s)
         if made is None:
             raise self._lost()
-        self._renewal = None
+        self._renewal, self._confirmed = None, -1
         self.connection, self._execute = made, executor(made, RefusedValue)
         log.warning("there is a connection to the database again")
 
@@ -262,17 +289,39 @@ class PostgresLink:
         Raises:
             StoreFailed: The connection was lost meanwhile, and it cannot be found out whether it lasts.
         """
-        if not self._wrote:
+        self._warning = ""
+        interruption = None
+        if self._wrote:
+            interruption = self._finish(self._ending(made_ready=made_ready))
+            self._version += 1
+        elif self._synced and self._confirmed < self._version:
+            # Others have written what is answered now, and were perhaps never told that it is safe.
+            interruption = self._finish([CONFIRM])
+        else:
             self._say("ROLLBACK")
-            self._begun = False
-            return
-        try:
-            self._say("; ".join(self._ending(made_ready=made_ready)))
-        except psycopg.Error:
-            if self._renewal is None or not self._has_committed():
-                raise
         self._begun = False
-        self._version += 1
+        if self._synced and not self._warning:
+            self._confirmed = self._version
+        if interruption is not None:
+            raise interruption
+
+    def _finish(self, steps: Sequence[str]) -> BaseException | None:
+        """Run the last statements of a transaction, COMMIT among them; give what has interrupted that meanwhile."""
+        connection = self.connection
+        connection.shielded = True
+        try:
+            self._say("; ".join(steps))
+        except psycopg.Error:
+            if self._renewal is None or not self._wrote or not self._has_committed():
+                raise
+        except BaseException:  # the second Ctrl-C: what becomes of it nobody knows
+            self._abandoned = True
+            connection.close()
+            raise
+        finally:
+            interruption, connection.interruption = connection.interruption, None
+            connection.shielded = False
+        return interruption
 
     def _ending(self, *, made_ready: bool) -> list[str]:
         steps = [f"UPDATE turn SET version = version + 1, writer = {self.session}"]  # noqa: S608 - numbers
@@ -290,7 +339,8 @@ class PostgresLink:
     def _has_committed(self) -> bool:
         """Find out whether the transaction lasts whose COMMIT was under way when the connection was lost.
 
-        Who has the turn knows that it is over, and each version names who wrote it.
+        Who has the turn knows that it is over, and each version names who wrote it. That it lasts here does not mean that a
+        standby has it: so there is another COMMIT, which waits for all before it.
         """
         until = time.monotonic() + DOUBT_S
         try:
@@ -299,16 +349,19 @@ class PostgresLink:
                     self._renew(AGAIN_S)
                     version, writer, _ = self._take_turn()
                     rows = self.run("committed", (self.session,)).fetchall()
-                    self._say("ROLLBACK")
+                    last = version if writer == self.session else max((n for (n,) in rows), default=-1)
+                    lasts = min(version, last) >= self._version + 1
+                    self._warning = ""  # what came with the lost COMMIT; this one says more
+                    self._say(CONFIRM if lasts and self._synced else "ROLLBACK")
                 except StoreBusy:
+                    if self._renewal is None:  # the database is there; the lost COMMIT may have the turn yet
+                        until = time.monotonic() + DOUBT_S
                     continue
                 except psycopg.Error as error:
                     if not self._note_loss(error):
                         raise
                     continue
-                doubted = self._version + 1
-                last = version if writer == self.session else max((noted for (noted,) in rows), default=-1)
-                return min(version, last) >= doubted
+                return lasts
         except Exception as error:
             raise _failed(error) from error
         except BaseException:  # Ctrl-C: it stays in doubt
@@ -319,7 +372,16 @@ class PostgresLink:
         )
 
     def sync(self) -> None:
-        """Nothing: a commit has waited for the disk, where it had to."""
+        """Nothing: a commit has waited for the disk, where it had to.
+
+        Raises:
+            InDoubt: No standby has confirmed it, though it had to.
+        """
+        if self._warning:
+            raise InDoubt(
+                f"the change is stored, but PostgreSQL has not confirmed that it is safe ({self._warning}): "
+                "after a failover it may be gone"
+            )
 
     def rollback(self, forget: Callable[[], None]) -> None:
         """Undo the transaction, if one is open; have what is cached of the rows forgotten.

@@ -20,8 +20,6 @@ from anew.store.protocol import Identity
 from anew.store.sql.migrations import steps_from
 from anew.units import without_password
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 PACKAGE: Final = "anew.store.postgres"
 SCHEMA: Final = "anew"
 """The schema that holds all tables."""
@@ -58,6 +56,7 @@ LOST: Final = {
 SETTINGS: Final = {
     "search_path": SCHEMA,
     "client_encoding": "utf8",
+    "client_min_messages": "warning",  # or nobody would hear of a COMMIT that no standby has confirmed
     # Whose machine has gone loses its session, and the lock that shows that it lives, within some ten seconds.
     "tcp_keepalives_idle": "4",
     "tcp_keepalives_interval": "2",
@@ -100,20 +99,40 @@ class _SumLoader(Loader):
         return int(self._load(data))
 
 
-class _Connection(Connection):
-    """A connection whose every wait for an answer is bounded: a network that swallows what is sent would never tell."""
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose every wait for an answer is bounded: a network that swallows what is sent would never tell.
+
+    Attributes:
+        answer_s: How long an answer may take.
+        shielded: Ctrl-C waits for the answer too, and is put into `interruption`; a second one does not wait.
+    """
 
     answer_s: float = ANSWER_S
+    shielded = False
+    interruption: BaseException | None = None
 
     def wait(self, gen: Any, interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> Any:
         """Wait as psycopg does, but not for ever."""
+        wait = self._wait_shielded if self.shielded else super().wait
         try:
-            return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
+            return wait(gen, interval, self.answer_s if timeout is None else timeout)
         except psycopg.errors._WaitTimeout as error:
             if timeout is not None:
                 raise
             self.pgconn.finish()
             raise psycopg.OperationalError(f"no answer within {self.answer_s:.0f} s") from error
+
+    def _wait_shielded(self, gen: Any, interval: float, timeout: float) -> Any:
+        """Wait on where psycopg would cancel the statement: a COMMIT that is cancelled no longer waits for a standby."""
+        while True:
+            try:
+                return psycopg.waiting.wait(gen, self.pgconn.socket, interval=interval, timeout=timeout)
+            except Exception:
+                raise
+            except BaseException as error:
+                if self.interruption is not None:
+                    raise
+                self.interruption = error
 
 
 def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Connection:
@@ -129,7 +148,7 @@ def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Conn
         StoreFailed: It cannot be reached, or refuses.
     """
     try:
-        connection = _Connection.connect(autocommit=True, **{**ADDRESS, **conninfo_to_dict(url)})
+        connection = Connection.connect(autocommit=True, **{**ADDRESS, **conninfo_to_dict(url)})
     except psycopg.Error as error:
         raise StoreFailed(
             f"{without_password(url)} cannot be reached: {' '.join(str(error).split())}"
