@@ -183,7 +183,9 @@ def main() -> None:
     import anew.app.server
     import anew.cli.root
     import anew.cli.serve  # noqa: F401
+    from tests.postgres import tolerate_them
 
+    tolerate_them()
     gc.collect()
     gc.freeze()
     become_what_is_asked_for()

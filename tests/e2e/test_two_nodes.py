@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.fwp_clients.servers import url_of
 from tests.postgres import empty_database
 
 from .client import Client, now_ms
+from .forked import Forked
 from .server import ServerProcess, command, environment
 
 Start = Callable[..., ServerProcess]
@@ -134,15 +136,19 @@ def test_a_job_pushed_to_one_node_is_fetched_from_the_other(
     assert fresh(nodes[0]).count() == 0
 
 
+def run_command(*words: str) -> tuple[int, str]:
+    """Run a command to its end; give its status and what it has printed."""
+    process = Forked(words, environment(), merged=True)
+    with process.stdout:
+        printed = process.stdout.read()
+    return process.wait(), printed
+
+
 def test_commands_reach_the_database_without_a_server(database: str, program: ThreadCommit) -> None:
     program.enqueue([new_job("orders"), new_job("orders")])
-    found = subprocess.run(
-        [*command(), "queues", "--url", database, "--json"],
-        capture_output=True,
-        check=True,
-        env=environment(),
-    )
-    (row,) = msgspec.json.decode(found.stdout)["queues"]
+    status, found = run_command("queues", "--url", database, "--json")
+    assert status == 0
+    (row,) = msgspec.json.decode(found)["queues"]
     assert (row["name"], row["ready"]) == ("orders", 2)
 
 
@@ -169,6 +175,21 @@ def test_a_database_that_cannot_be_used_is_told_without_its_password(
     assert "topsecret" not in ended.stderr + ended.stdout
 
 
+def test_a_server_refuses_a_database_that_syncs_nothing_and_says_what_to_do(
+    tmp_path: Path, database: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "anew", "serve", "--store", database, "--root-dir", str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "fsync is off" in ended.stderr
+    assert "--commit relaxed" in ended.stderr
+
+
 @pytest.mark.parametrize("arguments", [["backup", "copy.db"], ["restore", "copy.db"]])
 def test_what_is_about_files_says_so(tmp_path: Path, database: str, arguments: list[str]) -> None:
     ended = subprocess.run(
@@ -185,19 +206,14 @@ def test_what_is_about_files_says_so(tmp_path: Path, database: str, arguments: l
 
 
 def run_doctor(database: str, *options: str) -> tuple[int, dict[str, Any]]:
-    ended = subprocess.run(
-        [*command(), "doctor", database, "--json", *options],
-        capture_output=True,
-        env=environment(),
-        check=False,
-    )
-    found: dict[str, Any] = msgspec.json.decode(ended.stdout)
+    status, printed = run_command("doctor", database, "--json", *options)
+    found: dict[str, Any] = msgspec.json.decode(printed)
     # The server of the tests syncs nothing, which is what it is asked about too.
     found["findings"] = [one for one in found["findings"] if one["name"] not in DURABILITY]
-    return ended.returncode, found
+    return status, found
 
 
-DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
+DURABILITY = ("fsync", "full_page_writes")
 
 
 def test_the_doctor_finds_and_mends_what_is_derived(database: str) -> None:
@@ -220,12 +236,6 @@ def test_the_doctor_says_where_there_is_no_store(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as other:
         other.execute("DROP DATABASE IF EXISTS anew_none WITH (FORCE)")
         other.execute("CREATE DATABASE anew_none")
-    ended = subprocess.run(
-        [*command(), "doctor", database.replace("/postgres?", "/anew_none?")],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
-    assert ended.returncode == 4
-    assert "holds no store" in ended.stderr
+    status, printed = run_command("doctor", database.replace("/postgres?", "/anew_none?"))
+    assert status == 4
+    assert "holds no store" in printed

@@ -66,7 +66,12 @@ def make_anew(where: Path | str, seen: Examination) -> Examination:
         StoreBusy: Another process is writing and does not let go.
         StoreFailed: The store failed.
     """
-    store = open_postgres(where) if isinstance(where, str) else open_sqlite(Places.at(where), exclusive=False)
+    # Relaxed: a server that syncs nothing is a finding, and no reason to mend nothing.
+    store = (
+        open_postgres(where, relaxed=True)
+        if isinstance(where, str)
+        else open_sqlite(Places.at(where), exclusive=False)
+    )
     try:
         engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
         apply_one(engine, _mend_texts)

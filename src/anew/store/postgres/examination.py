@@ -52,10 +52,6 @@ def _settings(connection: Connection, now: int) -> Iterator[Finding]:
     for name, mend in (
         ("fsync", "Set fsync = on: without it a crash may lose everything"),
         ("full_page_writes", "Set full_page_writes = on: without it a crash may damage the database"),
-        (
-            "synchronous_commit",
-            "Set synchronous_commit = on, or say --commit relaxed, so that /health says it too",
-        ),
     ):
         ((value,),) = connection.execute("SELECT current_setting(%s)", (name,)).fetchall()
         if value == "off":

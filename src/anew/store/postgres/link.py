@@ -7,7 +7,7 @@ changes meanwhile. A batch shares one commit, whoever its operations come from.
 A lost connection is made again, in a thread of its own (`renewal.py`); until then the store is busy. What was not committed is done
 again. Where a COMMIT was under way, the new connection tells whether it lasts.
 
-A COMMIT may wait for a standby as well. Whoever cancels that wait has it succeed with no more than a warning: it lasts here, all see
+A COMMIT may wait for a standby as well. Whoever cancels that wait has it succeed with only a warning: it lasts here, all see
 it, and it is lost with this server. So a warning puts the batch in doubt, and what rests on rows that others have written is
 answered only when a COMMIT of this process has been confirmed after them.
 """
@@ -35,6 +35,7 @@ from anew.store.postgres.opening import (
     is_lost,
     let_go_in_child,
     migrate,
+    refuse_unsafe,
 )
 from anew.store.postgres.outbox import Outbox
 from anew.store.postgres.presence import CHANNEL, Grace, Presence
@@ -90,7 +91,7 @@ def open_postgres(url: str, *, relaxed: bool = False, keep_first: int = 10, keep
         keep_first, keep_last: See `SqlStore`.
 
     Raises:
-        InvalidConfig: The server is older than 15, or the database is not in UTF-8.
+        InvalidConfig: The server is older than 15, or does not sync what it writes; or the database is not in UTF-8.
         NewerStore: A newer program wrote it.
         StoreFailed: It cannot be reached, or refuses.
     """
@@ -162,6 +163,12 @@ class PostgresLink:
 
     def _connect(self) -> Connection:
         connection = connect(self._url)
+        try:
+            if not self._relaxed:
+                refuse_unsafe(connection)
+        except BaseException:
+            connection.close()
+            raise
         connection.add_notice_handler(self._noticed)
         return connection
 

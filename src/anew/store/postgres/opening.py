@@ -76,9 +76,12 @@ SETTINGS: Final = {
 }
 
 _SYNCED: Final = (
-    "set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
+    "CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END"
 )
-"""What is answered must have reached the disk, also where that is not the database's default."""
+"""What is answered must have reached the disk, and the standby's if there is one, whatever a role's or a database's default is."""
+
+MUST_BE_ON: tuple[str, ...] = ("fsync", "full_page_writes")
+"""Settings of a server without which nothing that it answers is safe; tests, whose server may lose all, have none of them."""
 
 _TAG_LETTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MIGRATING: Final = 0x414E4557
@@ -156,10 +159,10 @@ def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Conn
     connection.answer_s = ANSWER_S if answer_s is None else answer_s
     try:
         _check(connection, url)
-        wanted = ", ".join(
-            f"set_config('{name}', '{value}', false)" for name, value in {**SETTINGS, **settings}.items()
-        )
-        connection.execute(f"SELECT {wanted}, {_SYNCED}")
+        values = {name: f"'{value}'" for name, value in {**SETTINGS, **settings}.items()}
+        values.setdefault("synchronous_commit", _SYNCED)
+        wanted = ", ".join(f"set_config('{name}', {value}, false)" for name, value in values.items())
+        connection.execute(f"SELECT {wanted}")
     except BaseException:
         connection.close()
         raise
@@ -181,6 +184,24 @@ def _check(connection: Connection, url: str) -> None:
             field="store",
             value=without_password(url),
         )
+
+
+def refuse_unsafe(connection: Connection) -> None:
+    """Refuse a server whose crash may lose what it has answered.
+
+    Raises:
+        InvalidConfig: It is told which setting to change.
+    """
+    for name in MUST_BE_ON:
+        ((value,),) = connection.execute("SELECT current_setting(%s)", (name,)).fetchall()
+        if value != "on":
+            raise InvalidConfig(
+                f"{name} is {value} in the database's server, whose crash may lose what was answered; expected on: "
+                f"ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf(). "
+                "To do without: anew serve --commit relaxed",
+                field="store",
+                value=value,
+            )
 
 
 def _adapt(connection: Connection) -> None:
