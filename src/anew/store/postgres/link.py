@@ -38,7 +38,7 @@ from anew.store.postgres.opening import (
     refuse_unsafe,
 )
 from anew.store.postgres.outbox import Outbox
-from anew.store.postgres.presence import CHANNEL, Grace, Presence
+from anew.store.postgres.presence import Grace, Presence
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
 from anew.store.postgres.renewal import Renewal
 from anew.store.postgres.texts import RefusedValue
@@ -70,6 +70,9 @@ UNTRUSTED = ("", "XX", "58", "F0")
 REMEMBERED = 1_000
 """Of so many sessions before this one it is remembered what they wrote last."""
 
+_WAITS = "EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL)"
+_NEWS = f"SELECT version, {_WAITS} FROM turn"  # noqa: S608 - ours
+
 CONFIRM = "UPDATE turn SET version = version; COMMIT"
 """Ends a transaction that has nothing to write: PostgreSQL waits for disk and standby only where something was written."""
 
@@ -77,7 +80,7 @@ _BEGIN = "; ".join(
     (
         "BEGIN",
         f"SET LOCAL lock_timeout = '{TURN_MS}ms'",
-        "SELECT version, writer, buried, EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL) FROM turn FOR UPDATE",
+        f"SELECT version, writer, buried, {_WAITS} FROM turn FOR UPDATE",  # noqa: S608 - ours
     )
 )
 
@@ -299,7 +302,7 @@ class PostgresLink:
         self._warning = ""
         interruption = None
         if self._wrote:
-            interruption = self._finish(self._ending(made_ready=made_ready))
+            interruption = self._finish(self._ending())
             self._version += 1
         elif self._synced and self._confirmed < self._version:
             # Others have written what is answered now, and were perhaps never told that it is safe.
@@ -307,6 +310,8 @@ class PostgresLink:
         else:
             self._say("ROLLBACK")
         self._begun = False
+        if made_ready and self._presence is not None:
+            self._presence.tell()
         if self._synced and not self._warning:
             self._confirmed = self._version
         if interruption is not None:
@@ -330,7 +335,7 @@ class PostgresLink:
             connection.shielded = False
         return interruption
 
-    def _ending(self, *, made_ready: bool) -> list[str]:
+    def _ending(self) -> list[str]:
         steps = [f"UPDATE turn SET version = version + 1, writer = {self.session}"]  # noqa: S608 - numbers
         if self._writer not in (0, self.session):
             steps.append(
@@ -339,8 +344,6 @@ class PostgresLink:
             )
         if not self._synced:
             steps.append("SET LOCAL synchronous_commit = off")
-        if made_ready:
-            steps.append(f"NOTIFY {CHANNEL}, '{self.session}'")
         return [*steps, "COMMIT"]
 
     def _has_committed(self) -> bool:
@@ -440,7 +443,10 @@ class PostgresLink:
     def has_changed(self) -> bool:
         """Tell whether another process has written since the last transaction, or the connection was lost; outside of one."""
         try:
-            return self._renewal is not None or version_of(self.execute) != self._version
+            if self._renewal is not None:
+                return True
+            ((version, waits),) = self.execute(_NEWS).fetchall()
+            return bool(waits) or version != self._version
         except StoreBusy:
             return True
 

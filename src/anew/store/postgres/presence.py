@@ -1,6 +1,8 @@
 """A process's sign of life, and how processes wake each other: a connection of its own, kept by a thread of its own.
 
 The connection that writes would not do: a worker whose jobs run for hours says nothing on it, and would not notice its loss.
+Nor would it do to wake others: a transaction with a NOTIFY takes a lock at its COMMIT that the whole server has once, and keeps it
+until disk and standby have the COMMIT. So others are told after it, from here, and no more often than `TELL_S`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ BEAT_S = 2.0
 ANSWER_S = 3.0
 """How long an answer may take before the connection counts as lost."""
 
+TELL_S = 0.05
+"""How often others are told of ready jobs at most; they look by themselves as often."""
+
+TELL_LOCK = "100ms"
+"""How long to wait for the lock of a NOTIFY, which a transaction of any other program may have; then nobody is told."""
+
 CLOSE_S = 1.0
 
 GRACE_S = 2.0
@@ -58,6 +66,7 @@ class Presence:
         for one in (self._out, self._in, self._stop_in):
             one.setblocking(False)
         self._connection: Connection | None = None
+        self._word = Word()
         self._thread = threading.Thread(target=self._live, name="anew-presence", daemon=True)
         self._thread.start()
 
@@ -69,6 +78,11 @@ class Presence:
         return self._shown.wait(timeout_s)
 
     # -- wake-ups
+
+    def tell(self) -> None:
+        """Have other processes woken, soon; from the thread that commits."""
+        if self._word.ask():
+            self._stop_out.send(b"!")
 
     def fileno(self) -> int:
         """Give what can be waited on."""
@@ -106,7 +120,7 @@ class Presence:
     def _live(self) -> None:
         while True:
             try:
-                with closing(connect(self._url, answer_s=ANSWER_S)) as self._connection:
+                with closing(self._connect()) as self._connection:
                     if not self._keep(self._connection):
                         return
             except (psycopg.Error, AnewError) as error:
@@ -114,8 +128,11 @@ class Presence:
             if self._is_over(_readable([self._stop_in], AGAIN_S)):
                 return
 
+    def _connect(self) -> Connection:
+        return connect(self._url, answer_s=ANSWER_S, synchronous_commit="off", lock_timeout=TELL_LOCK)
+
     def _keep(self, connection: Connection) -> bool:
-        """Keep the lock and pass on what is told, until the connection is lost; report whether to go on after it."""
+        """Keep the lock and pass on what is told, both ways, until the connection is lost; report whether to go on after it."""
         connection.add_notify_handler(self._heard)
         connection.execute(f"LISTEN {CHANNEL}")
         self.wake()  # something may have been told meanwhile
@@ -125,7 +142,9 @@ class Presence:
             if shown != session and _show(connection, session):
                 shown = session
                 self._shown.set()
-            wait_s = BEAT_S if shown == session else AGAIN_S
+            if self._word.is_due():
+                self._tell(connection)
+            wait_s = self._word.left_s(BEAT_S if shown == session else AGAIN_S)
             ready = _readable([connection, self._stop_in], wait_s)
             if self._is_over(ready):
                 return False
@@ -135,6 +154,10 @@ class Presence:
             while (note := connection.pgconn.notifies()) is not None:
                 if note.extra.decode() != str(self._session):
                     self.wake()
+
+    def _tell(self, connection: Connection) -> None:
+        with suppress(psycopg.errors.LockNotAvailable):  # others look by themselves
+            connection.execute(f"NOTIFY {CHANNEL}, '{self._session}'")
 
     def _heard(self, note: psycopg.Notify) -> None:
         """Called for what has come while a statement ran."""
@@ -164,6 +187,38 @@ def _show(connection: Connection, session: int) -> bool:
     connection.execute("SELECT pg_advisory_unlock_all()")
     ((taken,),) = executor(connection)(STATEMENTS.text("show_alive"), (session,)).fetchall()
     return bool(taken)
+
+
+class Word:
+    """When others are told that there are ready jobs: at once, and no more often than every `TELL_S`.
+
+    Args:
+        clock: Gives seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._asked = False
+        self._next_at = clock()
+
+    def ask(self) -> bool:
+        """Have others told; report whether whoever does it is to be woken: once for all that ask before it is done."""
+        if self._asked:
+            return False
+        self._asked = True
+        return True
+
+    def is_due(self) -> bool:
+        """Report whether to tell others now; what is asked for from then on is told later."""
+        now = self._clock()
+        if not self._asked or now < self._next_at:
+            return False
+        self._asked, self._next_at = False, now + TELL_S
+        return True
+
+    def left_s(self, most_s: float) -> float:
+        """Give the seconds until others are to be told, or a number if that is less or nobody is."""
+        return min(most_s, max(0.0, self._next_at - self._clock())) if self._asked else most_s
 
 
 class Grace:
