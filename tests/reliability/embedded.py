@@ -1,7 +1,8 @@
 """A program that embeds the engine, to be killed at any instant: it writes down what was acknowledged to it.
 
 Each line of its log is one event: ``E id`` an enqueue was acknowledged, ``R id`` it was refused, ``s id`` a success is about to be
-reported, ``S id`` it was acknowledged. The log is written with one system call a line, so that a kill loses none that was written.
+reported, ``S id`` it was acknowledged. What is in doubt is no event. The log is written with one system call a line, so that a kill
+loses none that was written.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from anew.engine import ThreadCommit
-from anew.errors import NotFound, StoreBusy
+from anew.errors import InDoubt, NotFound, StoreBusy
 from anew.jobs import Failed, NewJob
 from anew.tasks.opening import open_engine
 
@@ -56,10 +57,12 @@ def run(
                 engine.enqueue(jobs)
             except StoreBusy:
                 log.write("R", ids)
+            except InDoubt:
+                pass
             else:
                 log.write("E", ids)
         else:
-            with suppress(StoreBusy):
+            with suppress(StoreBusy, InDoubt):
                 _work(engine, log, chance)
 
 

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from anew.store.protocol import Filter
 from anew.tasks.opening import open_engine
 from tests.database import Database
 from tests.proxy import Proxy
+from tests.standby import Pair
 
 from . import embedded
 from .test_processes import ALL, IN_FLIGHT, Crowd, until
@@ -120,12 +122,20 @@ class Run:
         folder: An empty one.
         database: Freshly made.
         bug: One of `BUGS`, or none.
+        blow: What happens in place of `BLOWS`; called with chance, gives what was wrong with it.
     """
 
-    def __init__(self, seed: int, folder: Path, database: Database, bug: str = "") -> None:
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        database: Database | Pair,
+        bug: str = "",
+        blow: Callable[[random.Random], Counter[str]] | None = None,
+    ) -> None:
         self.report = Report(seed)
         self._chance = random.Random(seed)
-        self._bug, self._blows = bug, {FINDS_BUGS: 1} if bug else BLOWS
+        self._bug, self._blows, self._blow = bug, {FINDS_BUGS: 1} if bug else BLOWS, blow
         self._database = database
         database.empty()
         self._proxy = Proxy(database.port)
@@ -140,9 +150,12 @@ class Run:
         try:
             for _ in range(blows):
                 self._let_work()
-                (blow,) = self._chance.choices(list(self._blows), list(self._blows.values()))
-                self._strike(blow)
-                self.report.blows[blow] += 1
+                if self._blow is not None:
+                    self.report.wrong += self._blow(self._chance)
+                else:
+                    (blow,) = self._chance.choices(list(self._blows), list(self._blows.values()))
+                    self._strike(blow)
+                    self.report.blows[blow] += 1
                 if self._reader.recount().counters:
                     self.report.wrong["looks at wrong counters"] += 1
             self._proxy.cut_at(b"never", arrives=False)
@@ -162,6 +175,7 @@ class Run:
     # -- what happens
 
     def _strike(self, blow: str) -> None:
+        assert isinstance(self._database, Database)
         if blow in ("kill one", "kill all"):
             self._kill(1 if blow == "kill one" else PROCESSES)
         elif blow in ("crash the database", "restart the database"):

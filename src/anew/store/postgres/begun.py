@@ -12,7 +12,8 @@ from contextlib import suppress
 import psycopg
 from psycopg.pq import ExecStatus
 
-from anew.store.postgres.opening import Connection, connect, let_go_in_child
+from anew.store.postgres.opening import Connection, let_go_in_child
+from anew.store.postgres.primary import Primary
 from anew.store.postgres.renewal import Renewal
 
 MOST_SLOTS = 4_096
@@ -31,12 +32,12 @@ class Begun:
     """The slots of one process.
 
     Args:
-        url: The database's.
+        primary: The server that is told.
         session: This process's.
     """
 
-    def __init__(self, url: str, session: int) -> None:
-        self._url, self._session = url, session
+    def __init__(self, primary: Primary, session: int) -> None:
+        self._primary, self._session = primary, session
         self._slots: dict[int, int] = {}
         self._unanswered = 0
         self._lock = threading.Lock()
@@ -70,7 +71,7 @@ class Begun:
         let_go_in_child(self._connection)
 
     def _connect(self) -> Connection:
-        connection = connect(self._url, synchronous_commit="off")
+        connection = self._primary.connect(synchronous_commit="off")
         connection.pgconn.prepare(b"note", _NOTE)
         connection.pgconn.nonblocking = 1
         connection.pgconn.enter_pipeline_mode()

@@ -29,7 +29,6 @@ from anew.errors import AnewError, ForkedStore, InDoubt, StoreBusy, StoreFailed,
 from anew.store.postgres.begun import Begun
 from anew.store.postgres.opening import (
     Connection,
-    connect,
     executor,
     identify,
     is_lost,
@@ -39,6 +38,7 @@ from anew.store.postgres.opening import (
 )
 from anew.store.postgres.outbox import Outbox
 from anew.store.postgres.presence import Grace, Presence
+from anew.store.postgres.primary import Primary
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
 from anew.store.postgres.renewal import Renewal
 from anew.store.postgres.texts import RefusedValue
@@ -73,6 +73,12 @@ REMEMBERED = 1_000
 _WAITS = "EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL)"
 _NEWS = f"SELECT version, {_WAITS} FROM turn"  # noqa: S608 - ours
 
+_UNSYNCED = (
+    "SELECT set_config('synchronous_commit', "
+    "CASE current_setting('synchronous_standby_names') WHEN '' THEN 'off' ELSE current_setting('synchronous_commit') END, true)"
+)
+"""What needs no sync waits for a standby all the same, if there is to be one: a primary that nobody follows commits nothing."""
+
 CONFIRM = "UPDATE turn SET version = version; COMMIT"
 """Ends a transaction that has nothing to write: PostgreSQL waits for disk and standby only where something was written."""
 
@@ -89,7 +95,7 @@ def open_postgres(url: str, *, relaxed: bool = False, keep_first: int = 10, keep
     """Open a store in a PostgreSQL database; its tables are made at the first opening, in the schema ``anew``.
 
     Args:
-        url: ``postgresql://user@host/database``. A pooler between must keep one connection for one session.
+        url: ``postgresql://user@host/database``; with a standby, all hosts. A pooler between must keep one session.
         relaxed: Let commits return before they reach the server's disk; its crash may then lose what was answered.
         keep_first, keep_last: See `SqlStore`.
 
@@ -110,7 +116,7 @@ class PostgresLink:
     """See `anew.store.sql.link.Link`, and `open_postgres` for the arguments."""
 
     def __init__(self, url: str, *, relaxed: bool) -> None:
-        self._url, self._relaxed = url, relaxed
+        self._primary, self._relaxed = Primary(url), relaxed
         self.remote = True
         self.statements = STATEMENTS
         self._abandoned = self._forked = self._synced = self._wrote = False
@@ -132,7 +138,7 @@ class PostgresLink:
             self.outbox = Outbox(STATEMENTS.runner(self.execute))
             self.run = self.run_apart = self.run_write = STATEMENTS.runner(self.execute)
             self._execute = executor(self.connection, RefusedValue)
-            self._presence = Presence(url)
+            self._presence = Presence(self._primary)
             self._open_session(LOCK_S)
             self._version = version_of(self._execute)
         except BaseException as error:
@@ -165,7 +171,7 @@ class PostgresLink:
     # -- the connection that writes
 
     def _connect(self) -> Connection:
-        connection = connect(self._url)
+        connection = self._primary.connect(everywhere=True)
         try:
             if not self._relaxed:
                 refuse_unsafe(connection)
@@ -253,6 +259,8 @@ class PostgresLink:
             raise ForkedStore
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
+        if self._primary.has_newer(self.connection):
+            self._note_loss(psycopg.OperationalError("another server has taken over from this one"))
         self._renew()
         try:
             version, self._writer, buried = self._take_turn()
@@ -343,7 +351,7 @@ class PostgresLink:
                 "ON CONFLICT (session) DO UPDATE SET version = excluded.version"
             )
         if not self._synced:
-            steps.append("SET LOCAL synchronous_commit = off")
+            steps.append("SET LOCAL synchronous_commit = off" if self._relaxed else _UNSYNCED)
         return [*steps, "COMMIT"]
 
     def _has_committed(self) -> bool:
@@ -480,7 +488,7 @@ class PostgresLink:
 
     def open_reading(self) -> ReadLink:
         """Open a connection that reads."""
-        reading = PostgresReading(self._url)
+        reading = PostgresReading(self._primary)
         self._readings.add(reading)
         return reading
 
@@ -497,7 +505,7 @@ class PostgresLink:
         if self._forked:
             return
         if self._notes is None:
-            self._notes = Begun(self._url, self.session)
+            self._notes = Begun(self._primary, self.session)
         self._notes.note(slot, key)
 
     def begun(self, session: int) -> frozenset[int] | None:

@@ -107,10 +107,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     Attributes:
         answer_s: How long an answer may take.
+        history: The cluster and the timeline of its server; see `anew.store.postgres.primary`.
         shielded: Ctrl-C waits for the answer too, and is put into `interruption`; a second one does not wait.
     """
 
     answer_s: float = ANSWER_S
+    history: tuple[int, int] = (0, 0)
     shielded = False
     interruption: BaseException | None = None
 

@@ -18,7 +18,8 @@ from typing import Any
 import psycopg
 
 from anew.errors import AnewError
-from anew.store.postgres.opening import Connection, connect, executor, let_go_in_child
+from anew.store.postgres.opening import Connection, executor, let_go_in_child
+from anew.store.postgres.primary import Primary
 from anew.store.postgres.words import STATEMENTS
 
 CHANNEL = "anew_ready"
@@ -52,14 +53,14 @@ class Presence:
     """Has the lock of this process's session, as long as there is a way to the database; hears of ready jobs.
 
     Args:
-        url: The database's.
+        primary: The server that it is shown to.
 
     Attributes:
         failure: Why the last connection was not made, or was lost.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url, self._session, self.failure = url, 0, ""
+    def __init__(self, primary: Primary) -> None:
+        self._primary, self._session, self.failure = primary, 0, ""
         self._shown = threading.Event()
         self._out, self._in = socket.socketpair()
         self._stop_in, self._stop_out = socket.socketpair()
@@ -129,7 +130,7 @@ class Presence:
                 return
 
     def _connect(self) -> Connection:
-        return connect(self._url, answer_s=ANSWER_S, synchronous_commit="off", lock_timeout=TELL_LOCK)
+        return self._primary.connect(answer_s=ANSWER_S, synchronous_commit="off", lock_timeout=TELL_LOCK)
 
     def _keep(self, connection: Connection) -> bool:
         """Keep the lock and pass on what is told, both ways, until the connection is lost; report whether to go on after it."""
@@ -137,7 +138,7 @@ class Presence:
         connection.execute(f"LISTEN {CHANNEL}")
         self.wake()  # something may have been told meanwhile
         shown = 0
-        while True:
+        while not self._primary.has_newer(connection):
             session = self._session
             if shown != session and _show(connection, session):
                 shown = session
@@ -154,6 +155,7 @@ class Presence:
             while (note := connection.pgconn.notifies()) is not None:
                 if note.extra.decode() != str(self._session):
                     self.wake()
+        return True
 
     def _tell(self, connection: Connection) -> None:
         with suppress(psycopg.errors.LockNotAvailable):  # others look by themselves

@@ -10,7 +10,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from anew.errors import ForkedStore, StoreBusy, StoreFailed
-from anew.store.postgres.opening import Connection, connect, executor, is_lost, let_go_in_child
+from anew.store.postgres.opening import Connection, executor, is_lost, let_go_in_child
+from anew.store.postgres.primary import Primary
 from anew.store.postgres.words import STATEMENTS
 
 
@@ -42,11 +43,11 @@ class PostgresReading:
     """Reads on a connection of its own, which is made again where it was lost.
 
     Args:
-        url: The database's.
+        primary: The server that is read.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url, self._forked = url, False
+    def __init__(self, primary: Primary) -> None:
+        self._primary, self._forked = primary, False
         self._connection = self._connect()
         self.statements = STATEMENTS
         self.run = STATEMENTS.runner(self.execute)
@@ -57,9 +58,11 @@ class PostgresReading:
         Raises:
             StoreBusy: There is no connection, or it was lost inside a snapshot.
         """
-        if self._connection.closed:
-            self._renew()
         within = self._connection.info.transaction_status != TransactionStatus.IDLE
+        if self._connection.closed or (not within and self._primary.has_newer(self._connection)):
+            self._connection.close()
+            self._renew()
+            within = False
         try:
             return executor(self._connection)(text, bound)
         except psycopg.Error as error:
@@ -72,7 +75,7 @@ class PostgresReading:
         return executor(self._connection)(text, bound)
 
     def _connect(self) -> Connection:
-        return connect(self._url, default_transaction_read_only="on")
+        return self._primary.connect(default_transaction_read_only="on")
 
     def _renew(self) -> None:
         if self._forked:
