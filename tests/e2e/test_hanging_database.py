@@ -65,6 +65,8 @@ def test_reliability_36_the_server_answers_refuses_new_jobs_and_goes_on_when_the
     job = {"type": "t", "queue": "q", "payload": 1}
     with hanging(database):
         in_batch = sent(client, "POST", "/jobs", json.dumps(job).encode())  # answered when the batch is over
+        # A look at other processes may have come back only now: from here on no request gets into a batch that hangs.
+        server.await_record("new jobs are refused while the store is busy")
         for _ in range(2):
             refused = client.post("/jobs", job)
             assert (refused.status, refused.data["code"]) == (503, "store_busy")

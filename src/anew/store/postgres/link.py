@@ -370,7 +370,7 @@ class PostgresLink:
                     last = version if writer == self.session else max((n for (n,) in rows), default=-1)
                     lasts = min(version, last) >= self._version + 1
                     self._warning = ""  # what came with the lost COMMIT; this one says more
-                    self._say(CONFIRM if lasts and self._synced else "ROLLBACK")
+                    self._say(CONFIRM if lasts and not self._relaxed else "ROLLBACK")
                 except StoreBusy:
                     if self._renewal is None:  # the database is there; the lost COMMIT may have the turn yet
                         until = time.monotonic() + DOUBT_S
