@@ -9,7 +9,7 @@ import pytest
 
 from anew.engine import Enqueue, recover
 from anew.engine import staging as module
-from anew.errors import Overloaded, StoreFull
+from anew.errors import InDoubt, Overloaded, StoreFull
 from anew.jobs import NewJob
 from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
@@ -128,6 +128,24 @@ def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: 
     assert (rows(group, "payload"), rows(group, "staged"), rows(group, "job")) == (0, 0, 0)
     group.rig.engine.parts.full = False
     assert submit_and_settle(group).result.now >= NOW
+
+
+@pytest.mark.parametrize("in_doubt", [[0], [1, 2], [3], [0, 1, 2, 3]])
+def test_parts_in_doubt_are_gone_on_with_and_the_last_transaction_says_whether_all_is_safe(
+    in_doubt: list[int],
+) -> None:
+    store = FaultyStore(open_sqlite())
+    group = Group(store)
+    store.verbs["sync"] = [InDoubt("no standby has it") if at in in_doubt else None for at in range(4)]
+    answer = submit(group, long_job())
+    group.loop.settle()
+    if 3 in in_doubt:
+        assert isinstance(answer.result, InDoubt)
+    else:
+        assert answer.result.now == NOW
+    group.loop.advance(1_000)
+    assert (rows(group, "job"), rows(group, "staged")) == (1, 0)
+    assert rows(group, "payload") == 3, "it is whole"
 
 
 def submit_and_settle(group: Group) -> Once:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from anew.engine import Call, ThreadCommit
+from anew.errors import InDoubt
 from anew.jobs import State
 from anew.topics import dispatcher as dispatcher_module
 from anew.topics.dispatcher import SLOW_MS, UPKEEP_MS, Dispatcher
@@ -254,3 +255,20 @@ def test_a_good_answer_that_comes_too_slowly_counts_as_it_is_recorded() -> None:
         assert dispatcher.sent == {"delivered": 0, "failed": 1}
 
     dispatching(topics, test, lambda: Exchanges(lambda url: Answer(status=200, error="timeout")))
+
+
+def test_what_is_taken_in_a_transaction_in_doubt_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("https://well.example/")
+    for number in range(5):
+        topics.publish(number)
+
+    def doubt() -> None:
+        raise InDoubt("no standby has it")
+
+    async def test(dispatcher: Dispatcher, exchanges: Exchanges) -> None:
+        monkeypatch.setattr(topics.engine.store, "sync", doubt)
+        await exchanges.until(lambda: len(exchanges.begun) == 5)
+
+    dispatching(topics, test, lambda: Exchanges(lambda url: OK), slots=1)
