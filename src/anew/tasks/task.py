@@ -398,6 +398,7 @@ class Task(Generic[P, R, T]):
             InvalidJob: The arguments do not fit the function's signature, or cannot be written.
             StoreBusy, StoreFull: Nothing is enqueued.
             StoreFailed, Unreachable: It may be enqueued all the same, where the answer alone was lost.
+            InDoubt: It is enqueued, and a failover of PostgreSQL may undo that.
         """
         return self._default.enqueue(*args, **kwargs)
 
