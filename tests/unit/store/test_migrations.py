@@ -173,3 +173,9 @@ def test_the_schema_is_strict_and_has_what_the_counters_need() -> None:
     del tables["sqlite_sequence"]  # SQLite's, for numbers of sessions that never come again
     assert all("STRICT" in str(text) for text in tables.values())
     connection.close()
+
+
+@pytest.mark.parametrize("package", ["anew.store.sqlite", "anew.store.postgres"])
+def test_each_step_has_a_number_of_its_own_and_none_is_left_out(package: str) -> None:
+    numbers = [number for number, _ in migrations(package)]
+    assert numbers == list(range(1, len(numbers) + 1))
