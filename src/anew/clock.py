@@ -1,4 +1,4 @@
-"""Where time comes from: the machine's clock, or one that a test moves by hand."""
+"""Where time comes from: the machine's clock, a database's, or one that a test moves by hand."""
 
 from __future__ import annotations
 
@@ -26,6 +26,39 @@ class SystemClock:
     def monotonic(self) -> int:
         """Give milliseconds on the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
+
+
+class DistantClock:
+    """The clock of another machine, as it was last heard, carried on by this one's monotonic clock.
+
+    It is behind the other by what its word took to come, never before it.
+    """
+
+    SLOW_MS = 1_000
+    """A word that took longer than this is not believed: a pause of this process would make it old."""
+
+    def __init__(self, own: Clock | None = None) -> None:
+        self._own = own or SystemClock()
+        self._apart: int | None = None
+
+    def now(self) -> int:
+        """Give milliseconds since the Unix epoch, UTC, by the other machine; by this one until something was heard."""
+        return self._own.now() if self._apart is None else self._own.monotonic() + self._apart
+
+    def monotonic(self) -> int:
+        """Give milliseconds on this machine's monotonic clock."""
+        return self._own.monotonic()
+
+    def hear(self, now: int, asked: int) -> None:
+        """Take the other's time.
+
+        Args:
+            now: What it says.
+            asked: When it was asked, by the monotonic clock.
+        """
+        monotonic = self._own.monotonic()
+        if self._apart is None or monotonic - asked <= self.SLOW_MS:
+            self._apart = now - monotonic
 
 
 class ManualClock:

@@ -45,7 +45,7 @@ def moved_job(state: State, queue: str = "mail", **members: Any) -> MovedJob:
 
 
 def move(store: Store, *jobs: MovedJob, first_key: int = 1) -> None:
-    hold = Hold(HoldKind.RESERVATION, 77, store.session, None, NOW)
+    hold = Hold(HoldKind.RESERVATION, 77, store.session, NOW, NOW)
     with batch(store):
         store.insert_moved(range(first_key, first_key + len(jobs)), jobs, hold)
 
@@ -143,7 +143,7 @@ def test_a_listed_queue_can_be_paused_before_it_has_jobs(store: Store) -> None:
 
 def test_jobs_and_note_last_together_or_not_at_all(store: Store) -> None:
     store.begin(synced=True)
-    store.insert_moved([1], [moved_job(State.READY)], Hold(HoldKind.RESERVATION, 77, 1, None, NOW))
+    store.insert_moved([1], [moved_job(State.READY)], Hold(HoldKind.RESERVATION, 77, 1, NOW, NOW))
     store.write_note("q:mail", "one")
     store.rollback()
     with batch(store):

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from anew.clock import SystemClock
 from anew.errors import StoreBusy
 from anew.jobs import HoldKind, State
 from anew.store.postgres import open_postgres
-from anew.store.protocol import Filter, Recount, Store
+from anew.store.protocol import Filter, LeaseClock, Recount, Store
 from anew.store.sqlite import open_sqlite
 from tests.postgres import database_of
 
-from .helpers import ALL, NOW, batch, check_counts, new_job, one, put, stage, take, taken_keys, told
+from .helpers import ALL, HOUR_MS, NOW, batch, check_counts, new_job, one, put, stage, take, taken_keys, told
 
 SHARED: dict[str, Callable[[Path], Store]] = {
     "sqlite": lambda place: open_sqlite(place, exclusive=False),
@@ -251,3 +252,21 @@ def test_what_two_recounts_have_found_is_put_right_once(pair: tuple[Store, Store
     again = reader.recount()
     reader.close()
     assert again == (2, {}, [], {}, [])
+
+
+def test_what_is_kept_of_lease_time_is_everybodys(pair: tuple[Store, Store]) -> None:
+    one, other = pair
+    with batch(one):
+        assert one.lease_clock() is None
+        one.note_lease_clock(LeaseClock(-HOUR_MS, NOW))
+    with batch(other):
+        assert other.lease_clock() == LeaseClock(-HOUR_MS, NOW)
+
+
+def test_the_stores_clock_is_near_this_machines(another: Callable[[], Store]) -> None:
+    """In these tests the database is on it."""
+    store = another()
+    with batch(store):
+        apart = store.clock.now() - SystemClock().now()
+    store.close()
+    assert abs(apart) < 1_000

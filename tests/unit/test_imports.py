@@ -29,7 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "jobs": {"backoff", "errors", "units"},
     "jq": {"errors"},
     "store": set(),
-    "store.protocol": {"store.topics", "jobs", "errors"},
+    "store.protocol": {"store.topics", "jobs", "errors", "clock"},
     "store.topics": {"errors"},
     "store.sql": {"store.protocol", "store.topics", "jobs", *LEAVES},
     "store.sqlite": {"store.sql", "store.protocol", "store.topics", "jobs", *LEAVES},

@@ -73,7 +73,7 @@ def make_anew(where: Path | str, seen: Examination) -> Examination:
         else open_sqlite(Places.at(where), exclusive=False)
     )
     try:
-        engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
+        engine = Engine(store, clock=store.clock, defaults=DEFAULTS)
         apply_one(engine, _mend_texts)
         recover(engine)  # sessions, holds, and what was begun and never came
         keys = {finding.name: finding.keys for finding in seen.findings}
@@ -115,7 +115,7 @@ def copy_in(
     copied = restore(source, places, progress, force=force)
     store = open_sqlite(places, exclusive=False)
     try:
-        recover(Engine(store, clock=SystemClock(), defaults=DEFAULTS))
+        recover(Engine(store, clock=store.clock, defaults=DEFAULTS))
     finally:
         store.close()
     return copied

@@ -135,7 +135,7 @@ class _Target:
         try:
             limits = Limits(min_free_bytes=settings.limits.min_free_disk)
             self._engine = Engine(
-                self._store, clock=SystemClock(), defaults=defaults_of(settings), limits=limits
+                self._store, clock=self._store.clock, defaults=defaults_of(settings), limits=limits
             )
         except BaseException:
             self._store.close()

@@ -24,7 +24,7 @@ from anew.app.settled import (
     set_up_logs,
     wire_limits,
 )
-from anew.clock import Clock, SystemClock
+from anew.clock import Clock
 from anew.config import Loaded, Settings, declared, require_safe_bind, unsafe_binds
 from anew.engine import Call, Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
@@ -85,7 +85,7 @@ class Server:
         expressions = Expressions()
         self.engine = Engine(
             store,
-            clock=clock or SystemClock(),
+            clock=clock or store.clock,
             defaults=defaults_of(settings),
             limits=EngineLimits(
                 global_in_flight=settings.limits.global_in_flight,

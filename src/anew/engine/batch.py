@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from anew.backoff import phase_of_ordinal, phase_offset
 from anew.engine.hooks import EXPIRED_JOBS, Entry, Hooks
+from anew.engine.lease_time import LeaseTime
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
@@ -134,6 +135,7 @@ class Parts:
     """What the batches of one engine work with.
 
     Attributes:
+        lease_time: By which holds end.
         expressions: What evaluates those of jobs that are folded together; None: none are.
         worker: What the worker in this process is called; None: jobs are not run in it.
         on_ended: Called after each commit with the attempts that ended in it; None: nobody listens, and nothing is noted.
@@ -144,6 +146,7 @@ class Parts:
 
     store: Store
     dispatcher: Dispatcher
+    lease_time: LeaseTime
     numbers: Numbers
     defaults: Defaults
     limits: Limits
@@ -259,6 +262,10 @@ class Batch:
         if found.forgotten:
             self.hooks.blocking.look(found.forgotten)
         self._parts.dispatcher.look_again()
+
+    def lease_time(self, instant: int) -> int:
+        """Give the lease time of an instant: by it holds end."""
+        return self._parts.lease_time.at(instant)
 
     @property
     def limits(self) -> Limits:

@@ -22,6 +22,7 @@ from anew.clock import Clock
 from anew.engine.batch import Batch, Ended, Enqueued, Limits, Numbers, Parts
 from anew.engine.cron_firing import fire_due
 from anew.engine.fetches import Fetch, Fetches
+from anew.engine.lease_time import LeaseTime
 from anew.engine.ops import Call, Enqueue, Op
 from anew.engine.outbox import Relay, RowsRefused
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
@@ -110,16 +111,19 @@ class Engine:
         self.stalled = self.made_ready = False
         self.handover: list[Callable[[], None]] | None = None
         self._commit_ns = 0  # what the last commit took, without its sync
+        self._lease_time = LeaseTime(store, clock)
         self.dispatcher = Dispatcher(
             store,
+            self._lease_time,
             global_limit=limits.global_in_flight,
             max_lease_ms=limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
-        self.fetches = Fetches(store, self.dispatcher.new_token)
+        self.fetches = Fetches(store, self.dispatcher.new_token, self._lease_time)
         self.parts = Parts(
             store=store,
             dispatcher=self.dispatcher,
+            lease_time=self._lease_time,
             numbers=Numbers(store),
             defaults=defaults,
             limits=limits,
@@ -235,8 +239,8 @@ class Engine:
             fires = self._cron_at is not None and self._cron_at <= batch.now and not batch.full
             groups, durable = _grouped(ops)
             changed_by_others = self.store.begin(synced=fires or durable)
+            batch.now = self._lease_time.look(batch.on_undo)  # what others did must not lie in the future
             if changed_by_others:
-                batch.now = self.clock.now()  # what they did must not lie in the future
                 self._look_again()
             if self.store.limits:
                 self.store.pass_time(batch.now)

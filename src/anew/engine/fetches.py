@@ -12,6 +12,7 @@ from itertools import count
 from operator import attrgetter
 from typing import Any
 
+from anew.engine.lease_time import LeaseTime
 from anew.engine.ops import Op
 from anew.engine.takers import TURNED_AWAY, Admit
 from anew.jobs import HoldKind, Job
@@ -58,13 +59,15 @@ class Fetches:
     Args:
         store: Where ready jobs are.
         new_token: Gives a token that no other take has.
+        lease_time: By which reservations end.
 
     Attributes:
         unfinished: Those that wait may have jobs in their queues: another process has written, or a batch has had its fill.
     """
 
-    def __init__(self, store: Store, new_token: Callable[[], int]) -> None:
+    def __init__(self, store: Store, new_token: Callable[[], int], lease_time: LeaseTime) -> None:
         self._store = store
+        self._lease_time = lease_time
         self._new_token = new_token
         self._waiting: dict[str, deque[Fetch]] = {}
         self._waits: set[Fetch] = set()
@@ -102,7 +105,8 @@ class Fetches:
         left, turned_away = FETCH_BYTES, 0
         limits = self._store.limits
         while asked := self._assign([*self._woken(), *hungry]):  # nobody is in both
-            hold = Hold(HoldKind.RESERVATION, self._new_token(), self._store.session, None, now)
+            token, since = self._new_token(), self._lease_time.at(now)
+            hold = Hold(HoldKind.RESERVATION, token, self._store.session, since, now)
             found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
             corrupt.update(found.corrupt)
             jobs = found.jobs

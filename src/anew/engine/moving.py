@@ -32,7 +32,13 @@ def move_in(jobs: Sequence[MovedJob], name: str, before: str | None, note: str) 
         watch_space(batch)
         if batch.full:
             raise StoreFull("little space left on the device that holds the store; nothing more is moved in")
-        hold = Hold(HoldKind.RESERVATION, batch.new_token(), batch.store.session, None, batch.now)
+        hold = Hold(
+            HoldKind.RESERVATION,
+            batch.new_token(),
+            batch.store.session,
+            batch.lease_time(batch.now),
+            batch.now,
+        )
         batch.store.insert_moved(batch.keys_for(len(jobs)), jobs, hold)
         batch.store.write_note(name, note)
         batch.stats.enqueued += len(jobs)

@@ -39,7 +39,7 @@ def report_progress(
         reserved = batch.store.named([jid]) if reserve_until is not None else []
         if reserved and reserve_until is not None:
             deadline = min(reserve_until, batch.now + LONGEST_EXTENSION_MS)
-            rows.extend_hold(reserved[-1].key, reserved[-1].token, deadline)
+            rows.extend_hold(reserved[-1].key, reserved[-1].token, batch.lease_time(deadline))
 
     return verb
 

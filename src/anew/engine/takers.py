@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
 
+from anew.engine.lease_time import LeaseTime
 from anew.jobs import HoldKind
 from anew.jobs.terms import policy_readable
 from anew.store.protocol import Hold, Store, Taken, TakenRow
@@ -135,13 +136,23 @@ class Dispatcher:
 
     Args:
         store: Where ready jobs are.
+        lease_time: By which leases end.
         global_limit: Most jobs in flight over all takers; 0 for no limit.
         max_lease_ms: How long a lease may last at most.
         first_token: Where the leases' tokens start.
     """
 
-    def __init__(self, store: Store, *, global_limit: int, max_lease_ms: int, first_token: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lease_time: LeaseTime,
+        *,
+        global_limit: int,
+        max_lease_ms: int,
+        first_token: int,
+    ) -> None:
         self._store = store
+        self._lease_time = lease_time
         self._global_limit = global_limit
         self._max_lease_ms = max_lease_ms
         self._token = first_token
@@ -380,7 +391,8 @@ class Dispatcher:
         turns, together = self._next_turns()
         if not turns:
             return 0
-        hold = Hold(HoldKind.STREAM, self.new_token(), self._store.session, now + self._max_lease_ms, now)
+        deadline = self._lease_time.at(now) + self._max_lease_ms
+        hold = Hold(HoldKind.STREAM, self.new_token(), self._store.session, deadline, now)
         if together:
             wants = [(group.queues[0], limit) for group, _, limit in turns if group.queues]
             taken = self._store.take_each(wants, TURN_BYTES, hold)

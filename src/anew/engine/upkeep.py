@@ -125,7 +125,7 @@ def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
 
 def lapse(batch: Batch) -> int:
     """Deal with holds that are past their deadline, inside a batch; report how many."""
-    keys = batch.store.lapsed(batch.now, PROMOTE_JOBS)
+    keys = batch.store.lapsed(batch.lease_time(batch.now), PROMOTE_JOBS)
     if keys:
         batch.end_holds(keys, HoldEnd.LAPSED)
     return len(keys)

@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from anew.clock import Clock
 from anew.errors import AnewError, StoreBusy
 from anew.jobs.batches import BatchRow
 from anew.jobs.breaker import BreakerRow
@@ -160,6 +161,18 @@ class FailureGroup(NamedTuple):
 Range = tuple[int, int]
 
 
+class LeaseClock(NamedTuple):
+    """What the store keeps of lease time; see `anew.engine.lease_time`.
+
+    Attributes:
+        jumped: The sum of the wall clock's jumps, ms: lease time is the wall clock less this.
+        noted: The lease time when it was last written down, ms.
+    """
+
+    jumped: int
+    noted: int
+
+
 class Hold(Struct, frozen=True, gc=False):
     """The hold that a take writes on each of its jobs.
 
@@ -167,7 +180,8 @@ class Hold(Struct, frozen=True, gc=False):
         kind: Who holds it.
         token: Different for each take; with the key it names one attempt.
         owner: The session of the process that answers for it.
-        deadline: When it lapses, epoch ms; None while its session lasts. A reservation's is its job's own.
+        deadline: When it lapses, by lease time; None while its session lasts. That of a reservation is when it begins: the store
+            adds how long its job may take.
         now: When the jobs were taken, epoch ms.
     """
 
@@ -706,6 +720,9 @@ class Store(Protocol):
 
     identity: Identity
 
+    clock: Clock
+    """What decides the time of all that is stored: this machine's, or the database's."""
+
     @property
     def session(self) -> int:
         """This process's number; another one after others have taken it for dead, which `begin` finds out."""
@@ -903,7 +920,13 @@ class Store(Protocol):
         """Give the earliest time at which `promote` has something to do: no later than the first waiting job is due."""
 
     def lapsed(self, now: int, limit: int) -> list[int]:
-        """List in-flight jobs whose hold is past its deadline."""
+        """List in-flight jobs whose hold is past its deadline; `now` is lease time."""
+
+    def lease_clock(self) -> LeaseClock | None:
+        """Read what is kept of lease time; None before the first note."""
+
+    def note_lease_clock(self, clock: LeaseClock) -> None:
+        """Write it."""
 
     def reap(self, now: int, limit: int) -> int:
         """Remove up to `limit` ended jobs whose retention is over; report how many."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from anew.backoff import Policy
-from anew.clock import Clock, SystemClock
+from anew.clock import Clock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
 from anew.jq import Expressions
@@ -42,7 +42,7 @@ def open_engine(
             keeps everything in memory.
         defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
-        clock: The time; None: the machine's.
+        clock: The time; None: the machine's, or the database's.
         seed: For tests, with a clock of their own: every wait and every job's id come from it. None: from the system's chance.
 
     Raises:
@@ -61,7 +61,7 @@ def open_engine(
     try:
         engine = Engine(
             store,
-            clock=clock or SystemClock(),
+            clock=clock or store.clock,
             defaults=defaults,
             limits=limits or Limits(global_in_flight=0),
             rng=chance.random,

@@ -65,7 +65,7 @@ def _settings(connection: Connection, now: int) -> Iterator[Finding]:
         yield Finding(
             "clock",
             f"the database's clock is {abs(apart) / 1_000:.1f} s {side} this machine's",
-            "Have both keep time by NTP: each process compares times with its own clock",
+            "Have both keep time by NTP: jobs are due by the database's clock, and delays count from a client's",
         )
 
 

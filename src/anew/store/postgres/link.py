@@ -25,6 +25,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from anew.clock import Clock, DistantClock
 from anew.errors import AnewError, ForkedStore, InDoubt, StoreBusy, StoreFailed, StoreFull
 from anew.store.postgres.begun import Begun
 from anew.store.postgres.opening import (
@@ -82,11 +83,16 @@ _UNSYNCED = (
 CONFIRM = "UPDATE turn SET version = version; COMMIT"
 """Ends a transaction that has nothing to write: PostgreSQL waits for disk and standby only where something was written."""
 
+NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+"""The database's clock, epoch ms."""
+
 _BEGIN = "; ".join(
     (
         "BEGIN",
         f"SET LOCAL lock_timeout = '{TURN_MS}ms'",
-        f"SELECT version, writer, buried, {_WAITS} FROM turn FOR UPDATE",  # noqa: S608 - ours
+        # The time is read once the turn has come.
+        "WITH mine AS MATERIALIZED (SELECT version, writer, buried FROM turn FOR UPDATE) "  # noqa: S608 - ours
+        f"SELECT version, writer, buried, {_WAITS}, {NOW} FROM mine",
     )
 )
 
@@ -118,6 +124,8 @@ class PostgresLink:
     def __init__(self, url: str, *, relaxed: bool) -> None:
         self._primary, self._relaxed = Primary(url), relaxed
         self.remote = True
+        self._database_clock = DistantClock()
+        self.clock: Clock = self._database_clock
         self.statements = STATEMENTS
         self._abandoned = self._forked = self._synced = self._wrote = False
         self._begun = False  # a transaction, which what is raised belongs to
@@ -141,6 +149,7 @@ class PostgresLink:
             self._presence = Presence(self._primary)
             self._open_session(LOCK_S)
             self._version = version_of(self._execute)
+            self._ask(f"SELECT {NOW}")
         except BaseException as error:
             self.give_up(error)
             raise
@@ -216,6 +225,13 @@ class PostgresLink:
             connection.prepare_threshold = kept
         return cursor
 
+    def _ask(self, text: str) -> tuple[Any, ...]:
+        """Run a text whose one row ends with the database's clock; give what stands before that."""
+        asked = self.clock.monotonic()
+        ((*row, now),) = self._say(text).fetchall()
+        self._database_clock.hear(int(now), asked)
+        return tuple(row)
+
     def _note_loss(self, error: psycopg.Error) -> bool:
         """Report whether an error means that the connection is lost; begin to make another one."""
         if not (is_lost(error) or self.connection.closed):
@@ -287,7 +303,7 @@ class PostgresLink:
             StoreBusy: Somebody else has it; no transaction is open.
         """
         try:
-            ((version, writer, buried, self.outbox.waits),) = self._say(_BEGIN).fetchall()
+            version, writer, buried, self.outbox.waits = self._ask(_BEGIN)
         except psycopg.errors.LockNotAvailable as error:
             self._say("ROLLBACK")
             raise StoreBusy("another process is writing to the store") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from anew.clock import Clock
 from anew.errors import AnewError, StoreBusy
 from anew.store.protocol import Device, Identity, OutboxRows
 from anew.store.sql.reader import ReadLink
@@ -17,7 +18,7 @@ class Link(Protocol):
     Attributes:
         identity: What the store keeps about itself.
         session: This process's number; 0 where nobody else can have the store open.
-        remote: See `Store.remote`.
+        remote, clock: See `Store`.
         statements: All that it can run, in its engine's words.
         run: Runs a named statement on the connection that writes; its rows must be fetched before the next one runs.
         run_apart: The same with a cursor of its own.
@@ -27,6 +28,7 @@ class Link(Protocol):
     identity: Identity
     session: int
     remote: bool
+    clock: Clock
     statements: Statements
     run: Run
     run_apart: Run

@@ -517,7 +517,7 @@ UPDATE job SET near_at = NULL
 WHERE id IN (SELECT id FROM job WHERE near_at IS NOT NULL AND near_at <= ? ORDER BY near_at LIMIT ?);
 
 -- name: lapsed
--- Jobs in flight whose hold is past its deadline.
+-- Jobs in flight whose hold is past its deadline, by lease time.
 SELECT id FROM job WHERE state = @IN_FLIGHT AND hold_deadline <= ? ORDER BY hold_deadline LIMIT ?;
 
 -- name: purgeable
@@ -796,6 +796,10 @@ DELETE FROM session WHERE id = ?;
 -- name: read_duty
 -- When a duty was done last.
 SELECT done_at FROM duty WHERE name = ?;
+
+-- name: read_lease_clock
+-- How far the wall clock has jumped in all, and the lease time when that was last written down.
+SELECT jumps.done_at, noted.done_at FROM duty AS jumps @then duty AS noted ON noted.name = 'lease time' WHERE jumps.name = 'lease jumps';
 
 -- name: write_duty
 -- A duty is done now.

@@ -136,7 +136,9 @@ def moved_values(key: int, job: MovedJob, hold: Hold) -> Row:
         failed = (failure.failed_at, failure.first_failed_at, 1, size)
     held: Row = (None,) * 5
     if reserved is not None:
-        held = (int(hold.kind), hold.token, hold.owner, reserved.until, reserved.since)
+        assert hold.deadline is not None
+        deadline = hold.deadline + reserved.until - hold.now
+        held = (int(hold.kind), hold.token, hold.owner, deadline, reserved.since)
     return (*values[:4], CODE[job.state], *values[5:], *failed, job.purge_at, *held)
 
 

@@ -17,7 +17,18 @@ from anew.jobs.hooks import Hook
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.jobs.state import State
-from anew.store.protocol import NOBODY, Device, Named, OutboxRows, Position, Reader, Recount, Rewrite, Session
+from anew.store.protocol import (
+    NOBODY,
+    Device,
+    LeaseClock,
+    Named,
+    OutboxRows,
+    Position,
+    Reader,
+    Recount,
+    Rewrite,
+    Session,
+)
 from anew.store.sql.arrivals import Arrivals
 from anew.store.sql.breakers import Breakers
 from anew.store.sql.crontab import Crontab
@@ -73,7 +84,7 @@ class SqlStore:
 
     def __init__(self, link: Link, *, keep_first: int = 10, keep_last: int = 90) -> None:
         self._link, self._run = link, link.run
-        self.identity, self.remote = link.identity, link.remote
+        self.identity, self.remote, self.clock = link.identity, link.remote, link.clock
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
@@ -343,8 +354,18 @@ class SqlStore:
         return rows[0][0]
 
     def lapsed(self, now: int, limit: int) -> list[int]:
-        """List in-flight jobs whose hold is past its deadline."""
+        """List in-flight jobs whose hold is past its deadline; `now` is lease time."""
         return [row[0] for row in self._run("lapsed", (now, limit)).fetchall()]
+
+    def lease_clock(self) -> LeaseClock | None:
+        """Read what is kept of lease time; None before the first note."""
+        rows = self._run("read_lease_clock").fetchall()
+        return LeaseClock(*rows[0]) if rows else None
+
+    def note_lease_clock(self, clock: LeaseClock) -> None:
+        """Write it."""
+        self._run("write_duty", ("lease jumps", clock.jumped))
+        self._run("write_duty", ("lease time", clock.noted))
 
     def reap(self, now: int, limit: int) -> int:
         """Remove up to `limit` ended jobs whose retention is over; tell how many."""

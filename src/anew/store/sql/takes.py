@@ -109,7 +109,7 @@ class Takes:
                 jobs.append(job_of(row, payload))
             else:
                 corrupt[row[0]] = wrong
-        stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
+        stamp = (int(hold.kind), hold.token, hold.owner, hold.deadline, RESERVED_MS, hold.now)
         for some in in_lists([row[0] for row in taken]):
             self._run("reserve_by_key", (*stamp, *some), len(some))
         self._took(taken, keys, behind)

@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 
+from anew.clock import Clock, SystemClock
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.store.protocol import Device, OutboxRows
 from anew.store.sql.reader import ReadLink
@@ -68,6 +69,7 @@ class SqliteLink:
     ) -> None:
         self.session = 0
         self.remote = False
+        self.clock: Clock = SystemClock()
         self.outbox: OutboxRows | None = None  # a file of somebody's own has one; see `anew.tasks.outbox`
         self.statements = STATEMENTS
         self._relaxed = relaxed
