@@ -18,6 +18,7 @@ from tests.signals import ignored
 from .command import anew, anew_json
 from .server import START_TIMEOUT_S, ServerProcess, environment
 from .task_worker import Pipes, Project, TaskWorker
+from .terminal import AtTerminal
 
 Start = Callable[..., TaskWorker]
 
@@ -112,7 +113,9 @@ def test_an_application_that_cannot_be_imported_is_a_usage_error(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_a_signal_lets_what_runs_finish(
     project: Project, gate: Pipes, worker: Start, number: signal.Signals, code: int
 ) -> None:
@@ -131,6 +134,43 @@ def test_a_signal_lets_what_runs_finish(
     assert running.wait_for("worker stopped")["given_back"] == 0
     assert running.ended() == code
     assert project.counts() == {"ready": 1}
+
+
+def test_a_closed_terminal_lets_what_runs_finish_though_its_signal_comes_twice(
+    project: Project, gate: Pipes, worker: Start
+) -> None:
+    job_id = project.enqueue("gated")
+    running = worker("jobs:app")
+    gate.begun()
+    running.signal(signal.SIGHUP)
+    running.wait_for_text("stopping: ")
+    running.signal(signal.SIGHUP)
+    gate.let_through()
+    running.wait_for("succeeded", job_id=job_id)
+    assert running.ended() == 129
+    assert project.counts() == {}
+
+
+def test_a_worker_at_a_terminal_that_is_closed_finishes_what_runs(project: Project, gate: Pipes) -> None:
+    project.enqueue("gated")
+    with AtTerminal("worker", "jobs:app", folder=project.folder) as running:
+        gate.begun()
+        running.close_terminal()
+        gate.let_through()
+        assert running.ended() == 129
+    assert project.counts() == {}
+
+
+def test_a_worker_below_nohup_outlives_its_terminal(project: Project, gate: Pipes, worker: Start) -> None:
+    with ignored(signal.SIGHUP):
+        running = worker("jobs:app", "--max-jobs", "1")
+    running.wait_for("worker started")
+    running.signal(signal.SIGHUP)
+    project.enqueue("gated")
+    gate.begun()
+    running.signal(signal.SIGHUP)
+    gate.let_through()
+    assert running.ended() == 0
 
 
 @pytest.mark.parametrize("task", ["gated", "gated_beside_the_loop"])

@@ -14,8 +14,9 @@ import pytest
 from tests.signals import ignored, ignores
 
 from .client import Client
-from .command import anew, anew_process
+from .command import anew, anew_process, url_of
 from .server import START_TIMEOUT_S, ServerProcess
+from .terminal import AtTerminal
 from .wire import Address
 from .worker import Gate, Worker
 
@@ -219,7 +220,9 @@ def test_a_worker_that_was_started_with_sigchld_ignored_hears_how_programs_end(
     assert worker.ended() == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_one_signal_finishes_what_runs_and_takes_no_more(
     server: ServerProcess,
     client: Client,
@@ -239,6 +242,31 @@ def test_one_signal_finishes_what_runs_and_takes_no_more(
     assert worker.ended() == code
     assert [job["id"] for job in client.jobs(queue=queue)] == [ids[1]]
     client.when_status(ids[1], "ready")
+
+
+def test_a_worker_whose_terminal_is_closed_finishes_what_runs(
+    server: ServerProcess, client: Client, queue: str, gate: Gate
+) -> None:
+    """As by the window's cross, or a lost ssh: nobody may run the same job beside it, and a closed terminal takes no lines."""
+    ids = client.enqueue_many(queue, 2)
+    with AtTerminal("work", "-q", queue, "--", *gate.program, ANEW_URL=url_of(server.address)) as worker:
+        assert gate.begun() == ids[0]
+        worker.close_terminal()
+        gate.let_through()
+        assert worker.ended() == 129
+    assert [job["id"] for job in client.jobs(queue=queue)] == [ids[1]]
+    assert client.when_status(ids[1], "ready")["attempts"] == 0
+
+
+def test_a_worker_below_nohup_leaves_sighup_ignored(
+    server: ServerProcess, queue: str, work: Callable[..., Worker]
+) -> None:
+    with ignored(signal.SIGHUP):
+        worker = work(server.address, "-q", queue, "--", "true")
+    worker.wait_for("listening")
+    assert ignores(worker.pid, signal.SIGHUP)
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 143
 
 
 def test_a_second_signal_kills_and_the_job_returns_as_if_never_taken(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -77,7 +78,7 @@ async def _deliver(settings: Settings) -> int:
         dispatcher = Dispatcher(commit, terms, sender.send, slots=settings.webhooks.slots)
         stops = _Stops(dispatcher, loop, settings.timing.drain_timeout_ms / 1_000)
         for number in stop_signals():
-            loop.add_signal_handler(number, stops.stop)
+            loop.add_signal_handler(number, stops.stop, number)
         if CHILD in os.environ:
             loop.add_reader(sys.stdin.fileno(), stops.orphaned)
         log.info("delivering", extra={"slots": settings.webhooks.slots})
@@ -102,10 +103,11 @@ class _Stops:
         self._drain_s = drain_s
         self._stopped = False
 
-    def stop(self) -> None:
-        """Stop after what runs; the second time at once."""
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Stop after what runs; the second time at once, but for the signal of a closed terminal, which comes twice."""
         if self._stopped:
-            self._dispatcher.cut_off()
+            if number != signal.SIGHUP:
+                self._dispatcher.cut_off()
             return
         self._stopped = True
         self._dispatcher.stop()

@@ -38,14 +38,13 @@ def run_loop(main: Any) -> int:
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """Give the signals that mean stop.
+    """Give the signals that mean stop: SIGTERM, Ctrl-C, and SIGHUP of a terminal that is closed.
 
-    SIGINT is not among them where whoever started this process lets it ignore that, as a shell does for its background
-    jobs: Ctrl-C is for the program in the foreground.
+    The latter two are not among them where whoever started this process has it ignore them, as a shell has for Ctrl-C in its
+    background jobs, and ``nohup`` for SIGHUP.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return (signal.SIGTERM,)
-    return (signal.SIGTERM, signal.SIGINT)
+    heeded = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    return (signal.SIGTERM, *heeded)
 
 
 _WITHOUT = {

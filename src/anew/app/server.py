@@ -115,7 +115,7 @@ class Server:
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         if heeds_signals:
-            for number in stop_signals():
+            for number in {*stop_signals()} - {signal.SIGHUP}:
                 loop.add_signal_handler(number, self.stop)
             loop.add_signal_handler(signal.SIGHUP, self.reload)
         context = self._context(loop)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 import msgspec
@@ -134,3 +135,16 @@ def encodable(text: str) -> str:
 def one_line(text: str) -> str:
     """Give a text without what a terminal would obey: names, payloads and messages may hold anything."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+
+
+def write_on(stream: TextIO, text: str) -> None:
+    """Write what a worker reports, which no error may keep from its work; what a closed terminal does not take goes nowhere."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.EPIPE):
+            # Python writes the rest at its end, and that must not fail.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

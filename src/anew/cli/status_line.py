@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
-from anew.cli.output import coloured, paint
+from anew.cli.output import coloured, paint, write_on
 from anew.units import counted
 
 if TYPE_CHECKING:
@@ -91,31 +91,28 @@ class StatusLine:
         with self._lock:
             self._erase()
             sys.stdout, sys.stderr = self._before
-        self._stream.write(self._last() + "\n")
-        self._stream.flush()
+        write_on(self._stream, self._last() + "\n")
 
     def write_above(self, stream: TextIO, text: str) -> None:
         """Print a text where the line is; the line comes back below it once the text's own line has ended."""
         with self._lock:
             self._erase()
             self._may_draw = text.endswith("\n")
-            stream.write(text)
+            write_on(stream, text)
 
     def _run(self) -> None:
         while True:
             with self._lock:
                 if self._may_draw:
                     width = shutil.get_terminal_size().columns
-                    self._stream.write(f"\r{_cut(self._text(), width - 1)}\x1b[K")
-                    self._stream.flush()
+                    write_on(self._stream, f"\r{_cut(self._text(), width - 1)}\x1b[K")
                     self._drawn = True
             if self._over.wait(EVERY_S):
                 return
 
     def _erase(self) -> None:
         if self._drawn:
-            self._stream.write(_ERASE)
-            self._stream.flush()
+            write_on(self._stream, _ERASE)
             self._drawn = False
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from anew.app.running import stop_signals
 from anew.cli.exit_codes import FAILURE
-from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint
+from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint, write_on
 from anew.cli.remote import ClientSession, remote
 from anew.errors import InvalidInput
 from anew.units import format_duration, parse_duration_with_unit, refused
@@ -61,7 +61,7 @@ def work(
     With --concurrency mail=4,web=2 each queue has runs of its own, so that a full one leaves the others theirs;
     a queue of --queue without a number has one.
 
-    SIGTERM or Ctrl-C: takes no more, lets what runs finish for 25 s. Twice: kills what runs; those jobs
+    SIGTERM, Ctrl-C or a closed terminal: takes no more, lets what runs finish for 25 s. Twice: kills what runs; those jobs
     return to the queue, and no failure is counted. One line is logged to stderr per job, never a
     payload; with --json as JSON.
 
@@ -87,6 +87,8 @@ def work(
     received: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
+        if received and number == signal.SIGHUP:
+            return  # a closed terminal's comes twice: from the kernel, and from the shell
         received.append(number)
         worker.stop()
 
@@ -148,7 +150,7 @@ def _text_log(notice: Notice) -> None:
     what = paint(notice.what.ljust(11), _colour_of(notice), colour=coloured(sys.stderr))
     job = f"{notice.job.id} {notice.job.type} " if notice.job else ""
     rest = one_line(f"{job}{describe(notice, now)}")
-    click.echo(f"{clock_time(now, now)} {what} {rest}".rstrip(), err=True)
+    write_on(sys.stderr, f"{clock_time(now, now)} {what} {rest}".rstrip() + "\n")
 
 
 def describe(notice: Notice, now: int) -> str:
@@ -180,4 +182,4 @@ def _json_log(notice: Notice) -> None:
         record |= {"attempts": notice.after.attempts, "status": notice.after.status}
         if notice.after.status == "scheduled":
             record["next_at"] = notice.after.ready_at
-    click.echo(msgspec.json.encode(record).decode(), err=True)
+    write_on(sys.stderr, msgspec.json.encode(record).decode() + "\n")

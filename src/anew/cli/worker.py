@@ -103,9 +103,9 @@ def worker(
     --queue mail:4,default the mail queue has 4 runs of its own and default as many as --concurrency says;
     without numbers all queues share --concurrency.
 
-    SIGTERM or Ctrl-C: takes no more, lets what runs finish for --drain-timeout, and gives back the rest, which is not
-    counted as a failure. Twice: gives back at once. SIGTSTP: takes no more and waits for the stop (not at a terminal,
-    where Ctrl-Z suspends).
+    SIGTERM, Ctrl-C or a closed terminal: takes no more, lets what runs finish for --drain-timeout, and gives back the
+    rest, which is not counted as a failure. Twice: gives back at once. SIGTSTP: takes no more and waits for the stop
+    (not at a terminal, where Ctrl-Z suspends).
 
     Logs go to stderr, one line a run and never a payload; on a terminal a status line shows the runs instead, and
     failures are logged above it.

@@ -17,7 +17,7 @@ from anew.store.protocol import LeaseClock, Store
 log = logging.getLogger("anew.engine")
 
 JUMP_MS: Final = 2_000
-"""Steps of the wall clock against the monotonic one that count as jumps. Less is time that passes: what NTP corrects, a leap second."""
+"""From how much on a step of the wall clock counts as a jump. Less is time that passes: what NTP corrects, a leap second."""
 
 NOTED_MS: Final = 30_000
 """How often lease time is written down. What a process that starts may go back by if the wall clock was set back while none ran."""

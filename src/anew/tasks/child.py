@@ -105,7 +105,7 @@ def place_of(function: Callable[..., Any]) -> str:
 
 def main() -> None:
     """Run jobs until the worker is gone."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # For the worker, which decides what becomes of its children. Not SIG_IGN: programs that a handler starts would inherit it.
         signal.signal(number, lambda *_: None)
     connection = Connection(int(sys.argv[1]))

@@ -487,22 +487,27 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Stop at SIGTERM and SIGINT, at once at the second; only where this is the main thread.
+        """Stop at SIGTERM, SIGINT and SIGHUP, at once at the second; only where this is the main thread.
 
-        SIGINT is left alone where whoever started this process has it ignored, as a shell has for its background jobs.
+        The latter two are left alone where whoever started this process has it ignore them, as a shell has for Ctrl-C in its
+        background jobs, and ``nohup`` for SIGHUP of a terminal that is closed.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def handle(number: int, frame: FrameType | None) -> None:
-            again, self.stopped_by = self.stopped_by is not None, number
-            self.stop_now() if again else self.stop()
+            if self.stopped_by is None:
+                self.stopped_by = number
+                self.stop()
+            elif (
+                number != signal.SIGHUP
+            ):  # a closed terminal's comes twice: from the kernel, and from the shell
+                self.stopped_by = number
+                self.stop_now()
 
-        numbers = [signal.SIGTERM]
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            numbers.append(signal.SIGINT)
-        before = {number: signal.signal(number, handle) for number in numbers}
+        heeded = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, *heeded)}
         try:
             yield
         finally:
