@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from anew.app.running import run_loop, stop_signals
+from anew.app.running import run_loop, show_stacks_when_asked, stop_signals
 from anew.app.settled import guard_settings, set_up_logs, topic_terms
 from anew.config import Loaded, Settings, declared
 from anew.errors import AnewError, InvalidConfig, StoreFailed
@@ -61,6 +61,7 @@ def deliver(loaded: Loaded) -> int:
     require_extra()
     settings = loaded.settings
     set_up_logs(settings)
+    show_stacks_when_asked()
     return run_loop(_deliver(settings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -45,6 +46,12 @@ def stop_signals() -> tuple[signal.Signals, ...]:
     """
     heeded = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
     return (signal.SIGTERM, *heeded)
+
+
+def show_stacks_when_asked() -> None:
+    """Have SIGTTIN print the stacks of all threads to stderr, and nothing else: its usual effect would stop the process."""
+    if sys.__stderr__ is not None:
+        faulthandler.register(signal.SIGTTIN, sys.__stderr__, all_threads=True)
 
 
 _WITHOUT = {

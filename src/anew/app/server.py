@@ -15,7 +15,7 @@ from anew.admin.backup import Backups
 from anew.app.certificates import Certificates, certificates_of
 from anew.app.deliver import Deliverers
 from anew.app.doors import Doors, announce
-from anew.app.running import run_loop, stop_signals
+from anew.app.running import run_loop, show_stacks_when_asked, stop_signals
 from anew.app.settled import (
     about_of,
     api_settings,
@@ -264,6 +264,7 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     require_safe_bind(settings)
     certificates = certificates_of(settings)
     set_up_logs(settings)
+    show_stacks_when_asked()
     _told(loaded)
     for bind in unsafe_binds(settings):
         for what in bind.missing:

@@ -1,7 +1,7 @@
 """The command line: arguments in, one call, text out.
 
 Exit codes: 0 done; 1 failure; 2 usage or a value that does not fit; 3 no server answered; 4 not found; 5 refused (conflict,
-token, not in this build, unsafe bind), or a lint has findings; 130 and 143 after SIGINT and SIGTERM.
+token, not in this build, unsafe bind), or a lint has findings; 129, 130 and 143 after SIGHUP, SIGINT and SIGTERM.
 """
 
 from __future__ import annotations

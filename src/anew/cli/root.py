@@ -73,7 +73,7 @@ def root(ctx: click.Context) -> None:
 
     \b
     Exit codes: 0 done, 1 failure, 2 usage, 3 no server answered, 4 not found,
-    5 refused, 130/143 ended by a signal.
+    5 refused, 129/130/143 ended by a signal.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

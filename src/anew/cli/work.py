@@ -11,7 +11,7 @@ from typing import Final
 import click
 import msgspec
 
-from anew.app.running import stop_signals
+from anew.app.running import show_stacks_when_asked, stop_signals
 from anew.cli.exit_codes import FAILURE
 from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint, write_on
 from anew.cli.remote import ClientSession, remote
@@ -94,6 +94,7 @@ def work(
 
     for number in stop_signals():
         signal.signal(number, stop)
+    show_stacks_when_asked()
     # A parent may have left it ignored; the kernel then drops our programs' exit codes.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     completed = worker.run()

@@ -112,8 +112,8 @@ def worker(
 
     \b
     Exit codes: 0 by --burst or --max-jobs, 1 failure (the disk, above all, or too many
-    runs that never end), 2 usage, or the application cannot be imported, 130/143 ended
-    by a signal.
+    runs that never end), 2 usage, or the application cannot be imported, 129/130/143
+    ended by a signal.
 
     \b
     Examples:
@@ -184,13 +184,14 @@ def _run(
     log_format: str,
     log_level: str | None,
 ) -> int:
-    from anew.app.running import SWITCH_INTERVAL_S
+    from anew.app.running import SWITCH_INTERVAL_S, show_stacks_when_asked
     from anew.cli.status_line import worker_line
     from anew.tasks.worker import Worker
 
     # The exchanging thread gives the interpreter's lock up at each statement of SQLite, and a handler that calculates keeps it for
     # this long: 5 ms each time, as Python has it, would slow the store down a hundred times.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    show_stacks_when_asked()
     at_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and log_format == "text"
     level = log_level or ("warn" if at_terminal else "info")
     worker = Worker(app, **options)
