@@ -57,6 +57,7 @@ def _settle(batch: Batch, reports: Sequence[Report]) -> list[Job | NotFound | No
         taken_at, token = tokens.pop(report.key, (None, None))  # of several about one job the first counts
         if token is not None and report.taken_at in (None, taken_at):
             meant.append((at, report, token))
+    batch.stats.stale += len(reports) - len(meant)
     well = [(at, report, token) for at, report, token in meant if report.outcome is None]
     released = [(at, report) for at, report, _ in meant if report.outcome == RELEASE]
     for at, report, _ in meant:

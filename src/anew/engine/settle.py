@@ -53,6 +53,7 @@ def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None
             else:
                 missing.append(key)
         batch.free_ended(missing)
+        batch.stats.stale += len(missing)
         answers.append((op, missing))
 
 
@@ -123,6 +124,7 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
         batch.release([key], interruption)
         results[at] = next(iter(batch.store.load([key])), results[at])
     batch.free_ended(missing)
+    batch.stats.stale += len(missing)
     return results
 
 
@@ -141,6 +143,7 @@ def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers
     acknowledged = [(op, key) for op, key in meant if isinstance(op, Acknowledge)] if rejected else meant
     done = batch.finish([key for _, key in acknowledged if key is not None])
     answers += [(op, key in done) for op, key in acknowledged]
+    batch.stats.stale += len(acknowledged) - len(done) + sum(key is None for _, key in rejected)
     if not rejected:
         return
     results = iter(_settled(batch, [(key, op.failure, None) for op, key in rejected if key is not None]))

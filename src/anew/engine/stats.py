@@ -47,6 +47,7 @@ class Stats:
         "reaped",
         "released",
         "retries",
+        "stale",
         "taken",
     )
 
@@ -62,6 +63,7 @@ class Stats:
         self.expired = 0
         self.promoted = 0
         self.reaped = 0
+        self.stale = 0
         self.retries = [0] * (MOST_ATTEMPTS + 1)
         self.batch_size = Histogram(BATCH_BOUNDS)
         self.commit_ms = Histogram(COMMIT_BOUNDS_MS)
@@ -84,6 +86,7 @@ class Stats:
             self.corrupt,
             self.lapsed,
             self.expired,
+            self.stale,
             *self.retries,
         )
 
@@ -91,5 +94,5 @@ class Stats:
         """Forget what was counted since a mark, because it did not last."""
         self.enqueued, self.taken, self.completed, self.failed = mark[:4]
         self.died, self.released, self.promoted, self.reaped, self.corrupt, self.lapsed = mark[4:10]
-        self.expired = mark[10]
-        self.retries[:] = mark[11:]
+        self.expired, self.stale = mark[10:12]
+        self.retries[:] = mark[12:]

@@ -70,6 +70,11 @@ class Scrape(Collector):
             ("reaped", "Ended jobs whose retention was over.", stats.reaped),
         ):
             yield CounterMetricFamily(f"anew_jobs_{name}", text, n)
+        yield CounterMetricFamily(
+            "anew_stale_settles",
+            "Reports of attempts that had ended before, which changed nothing.",
+            stats.stale,
+        )
         retries = CounterMetricFamily(
             "anew_retries", "Retries by the attempt that failed.", labels=("attempt",)
         )

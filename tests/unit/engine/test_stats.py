@@ -26,7 +26,18 @@ def test_retries_count_by_attempt_up_to_the_last_counter() -> None:
 
 def test_what_did_not_last_is_forgotten() -> None:
     stats = Stats()
-    names = ("enqueued", "taken", "completed", "failed", "died", "released", "promoted", "reaped", "expired")
+    names = (
+        "enqueued",
+        "taken",
+        "completed",
+        "failed",
+        "died",
+        "released",
+        "promoted",
+        "reaped",
+        "expired",
+        "stale",
+    )
     for at, name in enumerate(names, 1):
         setattr(stats, name, at)
     stats.count_retry(3)
@@ -36,5 +47,5 @@ def test_what_did_not_last_is_forgotten() -> None:
     stats.count_retry(3)
     stats.count_retry(9)
     stats.reset(mark)
-    assert [getattr(stats, name) for name in names] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert [getattr(stats, name) for name in names] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     assert (stats.retries[3], sum(stats.retries)) == (1, 1)

@@ -83,6 +83,12 @@ def test_each_counter_stands_under_its_own_name(name: str) -> None:
     assert page.figure(f"anew_jobs_{name}_total") == 7
 
 
+def test_reliability_17_reports_that_came_too_late_are_shown() -> None:
+    page = Page()
+    page.stats.stale = 7
+    assert page.figure("anew_stale_settles_total") == 7
+
+
 def test_retries_beyond_the_25th_share_a_label() -> None:
     page = Page()
     for attempt in (1, 25, 25, 26, 27, 99):
