@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -342,3 +343,21 @@ def test_reliability_09_a_new_folder_and_its_files_have_lasting_names(tmp_path: 
         (directory, "reserve"),
     ):
         assert name in synced.get(str(folder), set()), f"{name} in {folder}"
+
+
+@pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.44.5", "3.45.3", "3.50.6", "3.51.2", "3.51"])
+def test_reliability_10_a_library_with_the_wal_reset_bug_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
+    with pytest.raises(InvalidConfig, match=rf"SQLite {re.escape(version)}, .* expected 3\.51\.3 or newer"):
+        open_sqlite(tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "version", ["3.44.6", "3.44.9", "3.50.7", "3.51.3", "3.52.0", "3.54.1", "4.0.0", "3.100.0"]
+)
+def test_reliability_10_a_library_without_it_is_taken(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
+    open_sqlite().close()

@@ -42,11 +42,12 @@ def open_sqlite(
         vfs: Name of the apsw VFS to open the file through, for harnesses that record or fail its calls.
 
     Raises:
-        InvalidConfig: The directory cannot be used.
+        InvalidConfig: The directory cannot be used, or SQLite's library has a bug that damages files.
         StoreBusy: Another server holds the directory, or another program its file.
         NewerStore: A newer program wrote it.
         StoreFailed: The file is no database of ours, or cannot be read; or a sync failed in a process that still has it open.
     """
+    opening.require_sound_library(apsw.sqlite_lib_version())
     link = SqliteLink(path, relaxed=relaxed, background=background, exclusive=exclusive, vfs=vfs)
     try:
         return SqlStore(link, keep_first=keep_first, keep_last=keep_last)

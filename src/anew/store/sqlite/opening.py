@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -187,6 +187,35 @@ def reserve_space(path: Path) -> None:
         os.ftruncate(fd, 0)
     finally:
         os.close(fd)
+
+
+SOUND: Final = (3, 51, 3)
+BACKPORTED: Final = ((3, 50, 7), (3, 44, 6))
+"""The first releases without the WAL-reset bug: two connections that write or checkpoint at the same instant may damage the file.
+
+Source:
+    sqlite.org/wal.html, "The WAL-reset bug": 3.7.0 to 3.51.2; repaired in 3.51.3, and in later releases of 3.50 and 3.44.
+"""
+
+
+def require_sound_library(version: str) -> None:
+    """Refuse a SQLite library that may damage the file.
+
+    Args:
+        version: As it says itself: ``3.51.3``.
+
+    Raises:
+        InvalidConfig: It has the WAL-reset bug.
+    """
+    release = tuple(int(part) for part in version.split(".")[:3])
+    if release >= SOUND or any(release[:2] == first[:2] and release >= first for first in BACKPORTED):
+        return
+    raise InvalidConfig(
+        f"SQLite {version}, which the package apsw brings or was built with, can damage a database (its WAL-reset bug); expected "
+        "3.51.3 or newer, 3.50.7 or newer of 3.50, or 3.44.6 or newer of 3.44: pip install --upgrade apsw",
+        field="sqlite",
+        value=version,
+    )
 
 
 def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
