@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 from wsgiref.simple_server import WSGIServer
@@ -39,9 +40,13 @@ from anew.jobs.labels import MOST_QUEUES, OTHER, labelled
 from anew.tasks.events import Event
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from anew.tasks.app import Anew
 
 __all__ = ["instrument", "serve"]
+
+_PORT: Final = re.compile(r":[0-9]*$")
 
 log = logging.getLogger("anew.tasks")
 
@@ -83,7 +88,8 @@ def instrument(app: Anew, *, registry: CollectorRegistry = REGISTRY) -> None:
 def serve(app: Anew, port: int, *, host: str = "127.0.0.1", insecure: bool = False) -> WSGIServer:
     """Answer Prometheus over HTTP, in a thread, with the registry in which an application is instrumented.
 
-    It is instrumented in the default one if it is in none. Nobody is asked for a token, so only this machine is answered.
+    It is instrumented in the default one if it is in none. Nobody is asked for a token, so only this machine is answered, and only
+    where it is named as such (``Host``).
 
     Args:
         app: Yours.
@@ -108,7 +114,28 @@ def serve(app: Anew, port: int, *, host: str = "127.0.0.1", insecure: bool = Fal
         raise InvalidConfig(
             f"metrics-port: {host}:{port} cannot be had ({error})", field="metrics-port", value=port
         ) from error
+    page = server.get_app()
+    if page is not None and _is_loopback(host):
+        server.set_app(_for_own_names(page, host))
     return server
+
+
+def _for_own_names(page: WSGIApplication, host: str) -> WSGIApplication:
+    """Refuse requests to other names than this machine's: a web page may have had a name of its own bound to this address."""
+    own = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host}
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        name: str | None = environ.get(
+            "HTTP_HOST"
+        )  # only HTTP/1.0, which no browser speaks, may come without one
+        if name is None or _PORT.sub("", name).lower() in own:
+            return page(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
+        return [
+            b"these metrics are not served under that host name; expected localhost or the address itself\n"
+        ]
+
+    return answer
 
 
 def _is_loopback(host: str) -> bool:

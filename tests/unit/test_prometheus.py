@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -210,6 +211,25 @@ def test_a_scrape_is_answered_on_loopback(app: Anew) -> None:
         assert 'anew_jobs_enqueued_total{queue="default",task="t"} 1.0' in page
         with pytest.raises(InvalidConfig, match=r"metrics-port: .* cannot be had"):
             serve(app, server.port)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9464", 200), ("localhost", 200), ("LocalHost:1", 200), ("[::1]:9464", 200), (None, 200),
+        ("evil.example:9464", 403), ("evil.example", 403), ("127.0.0.1.evil.example", 403), ("", 403), ("localhost:x", 403),
+    ],
+)  # fmt: skip
+def test_reliability_52_a_foreign_host_is_refused_on_the_metrics_port(
+    app: Anew, host: str | None, status: int
+) -> None:
+    with closing(_Closing(app)) as server, socket.create_connection(("127.0.0.1", server.port), 20) as peer:
+        named = "" if host is None else f"Host: {host}\r\n"
+        version = "1.0" if host is None else "1.1"
+        peer.sendall(f"GET /metrics HTTP/{version}\r\n{named}Connection: close\r\n\r\n".encode())
+        with peer.makefile("rb") as answer:
+            assert answer.readline().split()[1] == b"%d" % status
+            assert (b"anew_jobs" in answer.read()) == (status == 200)
 
 
 class _Closing:
