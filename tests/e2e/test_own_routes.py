@@ -159,6 +159,20 @@ def test_health_names_the_commit(fresh: Callable[..., Client]) -> None:
     assert fresh(commit="relaxed").get("/health").data == {"status": "ok", "commit": "relaxed"}
 
 
+def test_each_answer_names_a_relaxed_commit(fresh: Callable[..., Client]) -> None:
+    relaxed = fresh(commit="relaxed")
+    enqueued = relaxed.post("/jobs", {"type": "t", "queue": "q", "payload": 1})
+    answers = [
+        enqueued,
+        relaxed.get("/jobs"),
+        relaxed.get("/nothing"),
+        relaxed.get("/ui"),
+        relaxed.get("/healthz"),
+    ]
+    assert [answer.header("anew-commit") for answer in answers] == ["relaxed"] * 5
+    assert fresh().get("/jobs").header("anew-commit") is None
+
+
 def scrape(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     response = client.get("/metrics", accept="text/plain;version=0.0.4")
     assert (response.status, response.content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")

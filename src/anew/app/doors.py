@@ -56,6 +56,7 @@ from anew.http.api import Api, ApiSettings, Context
 from anew.http.router import Router
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
+from anew.net.seam import App
 from anew.web import assets, faktory
 from anew.web.dashboard import actions, limits, replanning, webhooks
 from anew.web.dashboard import pages as dashboard
@@ -177,7 +178,7 @@ class Doors:
         topics.add_routes(router, context, topic_terms(settings), guard_settings(settings), deliverers.start)
         dashboard.add_home(router)
         self._add_pages(router)
-        port = HttpPort(self._server, Api(context.settings, context.counters, router))
+        port = self._http(Api(context.settings, context.counters, router))
         return Door("primary", settings.listen.host, settings.listen.port, port.connection)
 
     def _add_pages(self, router: Router) -> None:
@@ -198,7 +199,7 @@ class Doors:
         router.add("POST", "/compact", Compacting(self._context, loop).compact, streams=True)
         api = AdminApi(self._api_settings("admin"), self._context.counters, router)
         chosen = self._settings.admin
-        return Door("admin", chosen.host, chosen.port, HttpPort(self._server, api).connection)
+        return Door("admin", chosen.host, chosen.port, self._http(api).connection)
 
     def _faktory(self, loop: asyncio.AbstractEventLoop) -> FwpService:
         """The Faktory Work Protocol; give what executes its commands."""
@@ -239,7 +240,12 @@ class Doors:
         faktory.add_routes(router, service.read_info, service.health)
         api = Api(replace(self._api_settings("fwp-web"), token=None), self._context.counters, router)
         web = FaktoryWeb(api, router, chosen.web_password or chosen.password or "")
-        return Door("fwp-web", chosen.web_host, port, HttpPort(self._server, web).connection)
+        return Door("fwp-web", chosen.web_host, port, self._http(web).connection)
+
+    def _http(self, app: App) -> HttpPort:
+        """Make a port for HTTP; its answers say so where they may be lost with the power."""
+        relaxed = self._settings.store.commit == "relaxed"
+        return HttpPort(self._server, app, ((b"anew-commit", b"relaxed"),) if relaxed else ())
 
     def _api_settings(self, door: str) -> ApiSettings:
         return api_settings(self._settings, secure=door in self._certificates.by_door)

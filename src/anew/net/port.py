@@ -13,7 +13,7 @@ from anew.net.http1.answer import AnswerHeads
 from anew.net.http1.connection import Http1Connection
 from anew.net.http1.head import HeadParser
 from anew.net.listener import NetServer
-from anew.net.seam import App
+from anew.net.seam import App, Headers
 
 if TYPE_CHECKING:
     from anew.net.http2.heads import AnswerBlocks
@@ -27,6 +27,7 @@ class HttpPort:
     Args:
         server: Keeps the connections.
         app: Answers requests.
+        always: Headers that every answer carries.
 
     Attributes:
         server: As given.
@@ -36,11 +37,12 @@ class HttpPort:
         discarding: Connections that have had their last answer, and whose peers still send.
     """
 
-    def __init__(self, server: NetServer, app: App) -> None:
+    def __init__(self, server: NetServer, app: App, always: Headers = ()) -> None:
         self.server = server
         self.admission = Admission(app, server.gate)
         self.head_parser = HeadParser(server.limits)
-        self.answer_heads = AnswerHeads()
+        self._always = always
+        self.answer_heads = AnswerHeads(always)
         self.discarding = 0
         self._answer_blocks: AnswerBlocks | None = None
         self._date = b""  # of answers: RFC 9110, 6.6.1, asks for one
@@ -64,7 +66,7 @@ class HttpPort:
 
         server = self.server
         if self._answer_blocks is None:
-            self._answer_blocks = AnswerBlocks()
+            self._answer_blocks = AnswerBlocks(self._always)
             self._answer_blocks.new_date(self._date)
         successor = Http2Connection(server, self.admission, self._answer_blocks)
         server.replace(wire, successor)

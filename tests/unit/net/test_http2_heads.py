@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anew.net.head import above_every_limit, is_host
-from anew.net.http2.heads import Head, HeadReader, MalformedHead, parse_head
+from anew.net.http2.heads import AnswerBlocks, Head, HeadReader, MalformedHead, parse_head
 from anew.net.http2.hpack import Field, empty_table, encode_field
 from anew.net.seam import WireLimits
 
@@ -200,3 +200,11 @@ def test_what_is_no_host_for_http1_is_none_here(host: bytes, name: bytes) -> Non
 @pytest.mark.parametrize("host", [b"localhost", b"LOCALHOST:7890", b"[::1]:0080", b"a.b-c_d~", b"localhost:"])
 def test_hosts_with_and_without_a_port(host: bytes) -> None:
     assert status(parse_head([method, scheme, path, (b":authority", host)], limits)) == 0
+
+
+def test_what_every_answer_carries_stands_in_its_block_before_the_first_date_and_after() -> None:
+    blocks = AnswerBlocks(((b"anew-commit", b"relaxed"),))
+    carried = encode_field(b"anew-commit", b"relaxed")
+    assert blocks.block(200, None, (), None).endswith(carried)
+    blocks.new_date(b"Thu, 01 Jan 1970 00:00:00 GMT")
+    assert blocks.block(200, None, (), None).endswith(carried)

@@ -34,20 +34,24 @@ phrases = {status.value: status.phrase.encode() for status in HTTPStatus}
 class AnswerHeads:
     """The heads of answers, each with its Date.
 
+    Args:
+        always: What every answer carries.
+
     Attributes:
         plain: (status, content type) to the head up to ``content-length: ``; for 204 and 304 all of the head.
     """
 
-    __slots__ = ("_date", "_lines", "plain")
+    __slots__ = ("_always", "_date", "_lines", "plain")
 
-    def __init__(self) -> None:
+    def __init__(self, always: Headers = ()) -> None:
         self.plain: dict[tuple[int, bytes | None], bytes] = {}
         self._lines: dict[tuple[int, bytes | None, Headers], bytes] = {}  # heads up to the wire's own lines
-        self._date = b""
+        self._always = b"".join([b"\r\n%b: %b" % field for field in always])
+        self._date = self._always
 
     def new_date(self, date: bytes) -> None:
         """Begin another second."""
-        self._date = b"\r\ndate: " + date
+        self._date = b"\r\ndate: " + date + self._always
         self.plain.clear()
         self._lines.clear()
 

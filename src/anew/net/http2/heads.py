@@ -268,19 +268,23 @@ _Template = tuple[bytes, bytes]
 class AnswerBlocks:
     """The header blocks of answers, each with its Date, for all connections of one port.
 
+    Args:
+        always: What every answer carries.
+
     Attributes:
         templates: What `template` has built since the last second began.
     """
 
-    __slots__ = ("_date", "templates")
+    __slots__ = ("_always", "_date", "templates")
 
-    def __init__(self) -> None:
+    def __init__(self, always: Headers = ()) -> None:
         self.templates: dict[_Key, _Template] = {}
-        self._date = b""
+        self._always = b"".join([encode_field(*field) for field in always])
+        self._date = self._always
 
     def new_date(self, date: bytes) -> None:
         """Begin another second."""
-        self._date = encode_field(b"date", date)
+        self._date = encode_field(b"date", date) + self._always
         self.templates.clear()
 
     def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
