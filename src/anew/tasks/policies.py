@@ -3,7 +3,7 @@
     {"preset": "sidekiq"}, "sidekiq", Policy(...)       any policy of the engine
     ["10s", "1m", 300]                                  a list of waits: as many retries
     {TimeoutError: ["10s", "1m"], ValueError: None, Exception: "even"}    rules by exception; None: no retry
-    lambda attempt, exception: attempt * 10             a function: seconds, or None for no retry
+    lambda attempt, exception: attempt * 10             a function: seconds (below zero: 0), or None for no retry
     lambda exception, task_result: 10                   the same in Django's shape
 
 What JSON can say is stored with each job, so that every door shows it. Rules and functions are asked by the worker when a job
@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -56,7 +57,8 @@ class Retries:
         seconds = self.function(context, error)
         if seconds is None:
             return replace(failure, kill=True)
-        ms = wait_ms(seconds, "the wait that the policy's function gave")
+        past = isinstance(seconds, timedelta | int | float) and seconds < type(seconds)(0)
+        ms = 0 if past else wait_ms(seconds, "the wait that the policy's function gave")
         return replace(failure, retry_at=context.now() + ms, limited=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -118,7 +119,13 @@ def test_functions_are_asked_in_both_shapes() -> None:
     assert about(read_retries(lambda attempt, exception: None), error).kill
 
 
-@pytest.mark.parametrize("answer", [-1, float("nan"), "soon", [1]])
+@pytest.mark.parametrize("answer", [-1, -0.001, float("-inf"), timedelta(seconds=-9)])
+def test_a_wait_below_zero_counts_as_zero(answer: Any) -> None:
+    """Its policy's floor holds then, as for any wait that a failure asks for."""
+    assert about(read_retries(lambda attempt, exception: answer), ValueError()).retry_at == NOW
+
+
+@pytest.mark.parametrize("answer", [float("nan"), "soon", [1], "-1s", True])
 def test_a_functions_answer_that_is_no_wait_is_refused(answer: Any) -> None:
     with pytest.raises(AnewError, match="the wait that the policy's function gave"):
         about(read_retries(lambda attempt, exception: answer), ValueError())
