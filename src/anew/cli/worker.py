@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_RUNS: Final = 1_000
 _MOST_COROUTINES: Final = 100_000
+_MOST_WARNINGS: Final = 5
 
 log = logging.getLogger("anew.tasks")
 
@@ -144,7 +145,8 @@ def worker(
         return run_reloading(place.folder, lambda text: click.echo(text, err=True))
     metrics = None if metrics_port is None else (metrics_port, metrics_host, insecure)
     end_with_parent()
-    return _run(find_app(place), options, metrics, "json" if as_json else log_format, log_level)
+    log_form = "json" if as_json else log_format
+    return _run(find_app(place), app, options, metrics, log_form, log_level)
 
 
 def queues_of(given: Sequence[str], concurrency: int) -> Mapping[str, int] | list[str]:
@@ -179,6 +181,7 @@ def drain_of(given: str | None) -> float:
 
 def _run(
     app: Anew,
+    named: str,
     options: dict[str, Any],
     metrics: tuple[int, str, bool] | None,
     log_format: str,
@@ -205,13 +208,28 @@ def _run(
             click.echo(f"metrics at {url}", err=True)
         with worker_line(worker, started_s):
             _set_up_logs(log_format, level, short=True)
+            warn_of_policies(app, named)
             worker.run()
     else:
         _set_up_logs(log_format, level, short=False)
+        warn_of_policies(app, named)
         facts = _started(app, options) | {"metrics": url}
         worker.run(lambda: log.info("worker started", extra=facts))  # whoever reads this may stop it
         log.info("worker stopped", extra=dict(worker.done) | {"given_back": worker.given_back})
     return _leave(app, worker)
+
+
+def warn_of_policies(app: Anew, named: str) -> None:
+    """Tell, in a few lines, what the policies of tasks do that their author may not have meant."""
+    from anew.cli.policy import lint_input, lint_report
+
+    document, _ = lint_input.policies_of_tasks(app)
+    found = lint_report.warnings_of(lint_report.look_at([document], {"select": (), "ignore": ()}))
+    for line in found[:_MOST_WARNINGS]:
+        log.warning("a policy: %s", line)
+    if found:
+        more = f"{len(found) - _MOST_WARNINGS:,} more; " if len(found) > _MOST_WARNINGS else ""
+        log.warning("%swhat to do about policies: anew policy lint %s", more, named)
 
 
 def _serve_metrics(app: Anew, port: int, host: str, insecure: bool) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from anew import Anew
 from anew.cli.reloading import changed, stamps
 from anew.cli.status_line import Rate, StatusLine, status_text
-from anew.cli.worker import drain_of, queues_of, store_text
+from anew.cli.worker import drain_of, queues_of, store_text, warn_of_policies
 from anew.errors import InvalidInput
 
 NOTHING = dict.fromkeys(
@@ -109,3 +110,43 @@ def test_new_changed_and_removed_files_are_changes() -> None:
     before = {"a.py": 1, "b.py": 1, "c.py": 1}
     assert changed(before, before) == []
     assert changed(before, {"a.py": 2, "c.py": 1, "d.py": 1}) == ["a.py", "b.py", "d.py"]
+
+
+# -- the policies of tasks
+
+
+def warned(app: Anew, caplog: pytest.LogCaptureFixture) -> list[str]:
+    caplog.clear()
+    warn_of_policies(app, "orders:app")
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_policies_that_may_not_be_meant_are_told_at_the_start_alike_ones_together(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = Anew("jobs.db")
+    for name in ("fine", "a", "b"):
+        policy = "even" if name == "fine" else {"curve": {"exponential": {"base": "1s"}}, "limit": 12}
+        app.task(policy=policy, name=name)(lambda: None)
+    alike, last = warned(app, caplog)
+    assert alike.startswith(
+        "a policy: a and 1 more: no-jitter: 1,000 jobs that fail together come back in the same instant"
+    )
+    assert last == "what to do about policies: anew policy lint orders:app"
+
+
+def test_no_more_than_a_few_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    app = Anew("jobs.db")
+    for minutes in range(2, 9):  # each cuts another number of retries
+        policy = {"curve": {"constant": "10s"}, "jitter": "even", "deadline": f"{minutes}m", "limit": 99}
+        app.task(policy=policy, name=f"t{minutes}")(lambda: None)
+    *told, last = warned(app, caplog)
+    assert len(told) == 5
+    assert last == "2 more; what to do about policies: anew policy lint orders:app"
+
+
+def test_policies_with_which_nothing_is_wrong_are_not_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    app = Anew("jobs.db")
+    app.task(name="default")(lambda: None)
+    app.task(policy="sidekiq", name="what is only worth knowing")(lambda: None)
+    assert warned(app, caplog) == []

@@ -98,14 +98,10 @@ def is_app(text: str) -> bool:
 
 
 def _read_app(text: str) -> tuple[Document, list[Problem]]:
-    """Import an application and read its tasks' policies.
-
-    One of a rule by exception is named after both: ``tasks.send[TimeoutError]``. A limit of the task
-    (``max_attempts``) holds, as it does for its jobs.
+    """Import an application and read its tasks' policies; see `policies_of_tasks`.
 
     Returns:
-        The policies that can be looked at, or why the application cannot be imported; and what decides in a task's stead
-        and cannot be looked at: functions.
+        As there, or why the application cannot be imported.
     """
     from anew.tasks.finding import find_app, read_place
 
@@ -114,6 +110,18 @@ def _read_app(text: str) -> tuple[Document, list[Problem]]:
     except InvalidInput as error:
         message = str(error).removeprefix(text).removeprefix(":").lstrip()
         return Document(problems=(Problem(file=text, message=message),)), []
+    return policies_of_tasks(app)
+
+
+def policies_of_tasks(app: Anew) -> tuple[Document, list[Problem]]:
+    """Read the policies of an application's tasks.
+
+    One of a rule by exception is named after both: ``tasks.send[TimeoutError]``. A limit of the task
+    (``max_attempts``) holds, as it does for its jobs.
+
+    Returns:
+        The policies that can be looked at; and what decides in a task's stead and cannot be looked at: functions.
+    """
     tasks = [app.tasks[name] for name in sorted(app.tasks)]
     unchecked = []
     for task in tasks:

@@ -64,6 +64,18 @@ def look_at(documents: Sequence[Document], given: dict[str, Any]) -> Report:
     return report
 
 
+def warnings_of(report: Report) -> list[str]:
+    """Give a line for each finding that is a warning or worse; where several policies have the same, one for all."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for entry, finding in report.findings:
+        if finding.severity.at_least(Severity.WARNING):
+            alike.setdefault((finding.rule, finding.message), []).append(entry.name)
+    return [
+        one_line(f"{names[0]}{f' and {len(names) - 1:,} more' if names[1:] else ''}: {rule}: {message}")
+        for (rule, message), names in alike.items()
+    ]
+
+
 def show(report: Report, form: str) -> None:
     """Print a report as ``text``, ``json`` or ``github``."""
     match form:
