@@ -5,8 +5,11 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import re
 import signal
+import socket
 import sys
+from contextlib import suppress
 from typing import Any
 
 from anew.errors import Unavailable
@@ -52,6 +55,23 @@ def show_stacks_when_asked() -> None:
     """Have SIGTTIN print the stacks of all threads to stderr, and nothing else: its usual effect would stop the process."""
     if sys.__stderr__ is not None:
         faulthandler.register(signal.SIGTTIN, sys.__stderr__, all_threads=True)
+
+
+def tell_systemd(state: str) -> None:
+    """Tell whoever has started this process how it gets on, as systemd wants it of services of the type ``notify``.
+
+    Args:
+        state: ``READY=1`` or ``STOPPING=1``.
+
+    Source:
+        sd_notify(3): a datagram to the socket that NOTIFY_SOCKET names, where an ``@`` stands for a null byte.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.setblocking(False)
+        manager.sendto(state.encode(), re.sub("^@", "\0", address))
 
 
 _WITHOUT = {

@@ -15,7 +15,7 @@ from anew.admin.backup import Backups
 from anew.app.certificates import Certificates, certificates_of
 from anew.app.deliver import Deliverers
 from anew.app.doors import Doors, announce
-from anew.app.running import run_loop, show_stacks_when_asked, stop_signals
+from anew.app.running import run_loop, show_stacks_when_asked, stop_signals, tell_systemd
 from anew.app.settled import (
     about_of,
     api_settings,
@@ -104,7 +104,7 @@ class Server:
 
         Args:
             ready: Called with the address of each door by its name (see `Door`) once all are open.
-            heeds_signals: Stop at a signal; only in the main thread.
+            heeds_signals: Stop at a signal, and tell systemd of start and end; only in the main thread, of a process of its own.
 
         Returns:
             The process's exit code.
@@ -139,9 +139,13 @@ class Server:
             raise
         if ready is not None:
             ready(bound)
+        if heeds_signals:
+            tell_systemd("READY=1")
         if self.settings.webhooks.deliverers:
             context.commit.submit(Call(any_subscription, deliverers.start_if, durable=False))
         await self._stopping.wait()
+        if heeds_signals:
+            tell_systemd("STOPPING=1")
         log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
         await server.drain(self.settings.timing.drain_timeout_ms)
         await deliverers.stop()

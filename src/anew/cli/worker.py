@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -187,7 +188,7 @@ def _run(
     log_format: str,
     log_level: str | None,
 ) -> int:
-    from anew.app.running import SWITCH_INTERVAL_S, show_stacks_when_asked
+    from anew.app.running import SWITCH_INTERVAL_S, show_stacks_when_asked, tell_systemd
     from anew.cli.status_line import worker_line
     from anew.tasks.worker import Worker
 
@@ -209,13 +210,19 @@ def _run(
         with worker_line(worker, started_s):
             _set_up_logs(log_format, level, short=True)
             warn_of_policies(app, named)
-            worker.run()
+            worker.run(partial(tell_systemd, "READY=1"))
     else:
         _set_up_logs(log_format, level, short=False)
         warn_of_policies(app, named)
         facts = _started(app, options) | {"metrics": url}
-        worker.run(lambda: log.info("worker started", extra=facts))  # whoever reads this may stop it
+
+        def started() -> None:
+            tell_systemd("READY=1")
+            log.info("worker started", extra=facts)  # whoever reads this may stop it
+
+        worker.run(started)
         log.info("worker stopped", extra=dict(worker.done) | {"given_back": worker.given_back})
+    tell_systemd("STOPPING=1")
     return _leave(app, worker)
 
 
