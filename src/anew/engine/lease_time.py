@@ -53,9 +53,8 @@ class LeaseTime:
         Args:
             on_undo: Gets what is to be called if the transaction does not last.
         """
-        monotonic = (
-            self._clock.monotonic()
-        )  # first: a pause between the two must not look like a clock set back
+        # In this order: a pause between them must not look like a wall clock that was set back, for then leases would end early.
+        monotonic = self._clock.monotonic()
         now = self._clock.now()
         step = now - monotonic - self._apart
         known = self._known

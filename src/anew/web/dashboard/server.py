@@ -129,6 +129,7 @@ class ServerPage:
             ("Completed", f"{stats.completed:,}"),
             ("Attempts that failed", f"{stats.failed:,}"),
             ("Died", f"{stats.died:,}"),
+            ("Reports that came too late", f"{stats.stale:,}"),
         ]
         return [(name, text, None) for name, text in found]
 
