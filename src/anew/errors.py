@@ -237,7 +237,8 @@ class StoreFailed(InternalError):
 class InDoubt(InternalError):
     """The change is made, but the database has not confirmed that it is safe: after a failover it may be gone.
 
-    It comes in place of success, on which nobody could rely. To repeat the call is safe with a unique key or a jid.
+    It comes in place of success, on which nobody could rely. To repeat the call is safe with a
+    unique key, over HTTP with an `Idempotency-Key` too.
 
     Attributes:
         result: What the call would have given.

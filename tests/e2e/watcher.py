@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,9 +36,11 @@ class Watcher:
         return received
 
     def until(self, fits: Callable[[Message], bool]) -> list[Message]:
-        """Give all messages up to the first one that fits."""
+        """Give all messages up to the first one that fits; heartbeats come for ever, so it has an end."""
+        ends = time.monotonic() + 2 * TIMEOUT_S
         found = [self.next()]
         while not fits(found[-1]):
+            assert time.monotonic() < ends, f"{len(found)} messages came, and not the one that was awaited"
             found.append(self.next())
         return found
 

@@ -692,6 +692,18 @@ def test_the_login_of_a_proxy_is_never_shown() -> None:
     assert row == ("server.webhook-proxy", "http://proxy.corp:3128", "ANEW_WEBHOOK_PROXY")
 
 
+def test_what_the_headers_of_a_delivery_policy_hold_is_never_shown() -> None:
+    policy = '{"request": {"headers": {"Authorization": "Bearer s3cret"}, "timeout": "5s"}}'
+    loaded = load(environ={"ANEW_DELIVERY_POLICY": policy})
+    assert "s3cret" not in repr(loaded)
+    (row,) = [row for row in loaded.shown() if row[0] == "server.delivery-policy"]
+    assert row[1] == '{"request": {"headers": {"Authorization": "***"}, "timeout": "5s"}}'
+    (row,) = [
+        row for row in load({"delivery-policy": "s3cret {"}).shown() if row[0] == "server.delivery-policy"
+    ]
+    assert row[1] == "***"
+
+
 def test_all_settings_are_shown_with_where_they_come_from() -> None:
     shown = {
         name: (value, origin) for name, value, origin in load({"port": "7"}, {"ANEW_TOKEN": "s3cret"}).shown()

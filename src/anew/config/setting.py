@@ -27,6 +27,7 @@ ValueKind = Literal[
     "choice",
     "cron",
     "database",
+    "deliveries",
     "domains",
     "duration",
     "host",
@@ -49,8 +50,8 @@ ValueKind = Literal[
     "version",
 ]
 
-SECRETS: Final = frozenset({"secret", "password", "database", "proxy"})
-"""Kinds whose values are never shown, but for the part of an address that is no secret."""
+SECRETS: Final = frozenset({"secret", "password", "database", "proxy", "deliveries"})
+"""Kinds whose values are never shown, but for the part of an address, or of a delivery policy, that is no secret."""
 
 _TABLES: Final[tuple[ValueKind, ...]] = ("cron", "policies", "throttles")
 """Kinds that only a file can hold."""
@@ -293,6 +294,7 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
         "host names without port, such as queue.example.org,10.0.0.5",
     ),
     "networks": _networks,
+    "deliveries": _text,
     "number": _number,
     "origins": _each(
         r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?",
@@ -312,9 +314,23 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
     "version": _version,
 }
 
+
+def _without_headers(value: object) -> str:
+    """Give a delivery policy without what the headers of its requests hold."""
+    try:
+        policy = json.loads(str(value))
+        headers = policy.get("request", {}).get("headers")
+        if headers:
+            policy["request"]["headers"] = dict.fromkeys(headers, "***")
+        return json.dumps(policy)
+    except (AttributeError, TypeError, ValueError):  # it is refused where it is read as a policy
+        return "***"
+
+
 _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "secret": lambda _: "***",
     "password": lambda _: "***",
+    "deliveries": _without_headers,
     **dict.fromkeys(("database", "proxy"), lambda value: without_password(str(value))),
     **dict.fromkeys(_TABLES, tables.show),
     "duration": lambda value: format_duration_short(int(str(value))),

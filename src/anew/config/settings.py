@@ -243,7 +243,7 @@ class Webhooks:
         "Processes that deliver to webhooks, which the server starts with the first subscription; 0: `anew deliver` does it.",
         high=64)
     slots: int = _of(200, "deliverer-slots", "integer", "Requests of one such process at one time.", low=1, high=10_000)
-    policy: str | None = _of(None, "delivery-policy", "text",
+    policy: str | None = _of(None, "delivery-policy", "deliveries",
         "Delivery policy of topics and subscriptions that bring none, as JSON; see docs/webhooks.md.")
     confirmation: Literal["required", "optional", "off"] = _of("required", "webhook-confirmation", "choice",
         "required: an endpoint gets nothing before it has consented. optional: only what asks for a handshake is asked. "

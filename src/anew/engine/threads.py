@@ -277,6 +277,8 @@ class ThreadCommit:
             return True
         try:
             return self.engine.store.has_changed()
+        except Exception:  # a transaction meets it too, and says what it means
+            return True
         finally:
             self._applying.release()
 

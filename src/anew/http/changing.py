@@ -150,8 +150,7 @@ class ChangeRoutes:
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs and all cron entries, whoever put them there; streams and topics stay."""
-        log.info("all jobs and cron entries are removed")
-        run_verb(self._submit, verbs.reset, request, form)
+        run_verb(self._submit, _logged_reset, request, form)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""
@@ -220,6 +219,11 @@ class ChangeRoutes:
             reply_error(request, form, IllegalTransition(said), 422)
 
         self._reads.at_once(lambda: self._reads.job(key), answering(request, form, then))
+
+
+def _logged_reset(batch: Batch) -> None:
+    verbs.reset(batch)
+    log.info("all jobs and cron entries are removed")
 
 
 def _deleted(jobs: int) -> dict[str, int]:

@@ -401,7 +401,9 @@ class Loop:
         run.began_ns = time.perf_counter_ns()
         self._pace.moved_ns = run.began_ns
         try:
-            if not (lane.worker.open_breakers and lane.worker.holds(run)):
+            if run.stopped is not None:  # before its turn: `_stop` leaves it to this
+                run.end(run.stopped)
+            elif not (lane.worker.open_breakers and lane.worker.holds(run)):
                 lane.worker.begin(run, slot)
                 await runner.acall(run)
         finally:

@@ -128,6 +128,8 @@ class RemoteSource:
                     there |= {job.id for job in page}
                     page = page.next()
                 lost |= {by_id[one]: CALLED_OFF for one in asked if one not in there}
+        except PASSING as error:
+            self._wait(error)
         except AnewError as error:  # the streams say so too, and louder
             log.debug("whether jobs were cancelled is not known", extra={"reason": str(error)})
         return lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -10,7 +11,7 @@ from anew.engine import Call, Fail, Op, Succeed, TakenJobs, ThreadCommit, take_f
 from anew.engine.batch import Batch
 from anew.engine.breakers import Asking, Breaking, RunReport
 from anew.engine.progress import report_progress
-from anew.errors import AnewError, InDoubt, NotFound, StoreBusy
+from anew.errors import AnewError, InDoubt, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, Job, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.jobs.carried import carried_of
@@ -20,6 +21,8 @@ from anew.tasks.app import Anew
 from anew.tasks.backend import BatchCounts
 from anew.tasks.running import CALLED_OFF, HELD, NOTHING, SIGNALS, TAKEN_AWAY, Run, Stopped
 from anew.tasks.task import Task
+
+log = logging.getLogger("anew.tasks")
 
 
 class Want(NamedTuple):
@@ -196,7 +199,11 @@ class EmbeddedSource:
             found: Mapping[Run, Stopped] = self._commit.apply(
                 Call(lambda batch: _lost(batch, runs), _nobody, durable=False)
             )
-        except StoreBusy:
+        except StoreFailed:
+            raise
+        except AnewError as error:
+            if not isinstance(error, StoreBusy):
+                log.warning("whether jobs were cancelled is not known", extra={"reason": str(error)})
             self._taken_away = -1  # so that it is asked again
             return {}
         return found

@@ -142,6 +142,7 @@ class Worker:
         self._slots = iter(range(1 << 30))
         self._look_at = 0.0
         self._unlooked: list[Run] = []
+        self._looks_again = False  # jobs that had not begun at the last look were not in it
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
         self._unknown: dict[str, int] = {}
@@ -161,9 +162,9 @@ class Worker:
             AnewError: The store failed; nothing more can be done.
         """
         with self._signals():
-            started()
             self._put_crons()
             self.app.put_limits()
+            started()
             try:
                 self._drainer.start()
                 while not self._is_over():
@@ -418,8 +419,9 @@ class Worker:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
-        if not self._unlooked and self.running and self._source.may_have_lost():
+        if not self._unlooked and self.running and (self._source.may_have_lost() or self._looks_again):
             self._unlooked = [run for lane in self._lanes for run in list(lane.open)]
+            self._looks_again = any(lane.held > len(lane.open) for lane in self._lanes)
         looked, self._unlooked = self._unlooked[:MOST_LOOKED], self._unlooked[MOST_LOOKED:]
         runs = [
             run for run in looked if run.stopped is None and run.lane is not None and run in run.lane.open

@@ -32,10 +32,10 @@ CHUNK: Final = 500
 SCANNED: Final = 5_000
 """Deliveries that one page looks at, however few of them match; the page's cursor goes on behind them."""
 
-RECENT: Final = 50
+RECENT: Final = 20
 """Deliveries of a subscription by which it is told how they go."""
 
-COUNTED: Final = 1_000
+COUNTED: Final = 100
 """Subscriptions of a topic that are counted."""
 
 _LAST = (1 << 63) - 1

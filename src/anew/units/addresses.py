@@ -11,7 +11,12 @@ def is_database(text: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Give an address as people may see it: without what names a user or a password, in whichever part."""
+    """Give an address as people may see it: without what names a user or a password, in whichever part.
+
+    What is no URL, such as the words that libpq takes too, may have a password anywhere: nothing of it is given.
+    """
+    if "://" not in url:
+        return "…"
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - it raises where there is none

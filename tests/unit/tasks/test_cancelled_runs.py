@@ -15,7 +15,7 @@ import pytest
 from anew import Anew, ctx
 from anew.engine import Fail
 from anew.engine.batch import Batch
-from anew.errors import Conflict, InvalidInput, StoreBusy
+from anew.errors import Conflict, InternalError, InvalidInput, StoreBusy
 from anew.jobs import Failed
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.handle import JobHandle
@@ -114,6 +114,42 @@ def test_a_coroutine_whose_job_is_ended_by_somebody_else_is_cancelled(
     info = job.info()
     assert (info is None) == (end == "deleted")
     assert info is None or (info.state, info.attempts) == ("cancelled", 0)
+
+
+def test_a_coroutine_whose_job_is_ended_before_its_turn_does_not_begin(app: Anew) -> None:
+    """The one before it keeps the loop, as a handler does that never awaits."""
+    began, called_off, ran = threading.Event(), threading.Event(), list[str]()
+
+    class Hears(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("a run is called off"):
+                called_off.set()
+
+    @app.task
+    async def block() -> None:
+        began.set()
+        assert called_off.wait(WAIT_S)
+
+    @app.task
+    async def late() -> None:
+        ran.append("late")
+
+    def act() -> None:
+        assert began.wait(WAIT_S)
+        job.cancel()
+
+    block.enqueue()
+    job = late.enqueue()
+    log, heard = logging.getLogger("anew.tasks"), Hears()
+    level = log.level
+    log.addHandler(heard)
+    log.setLevel(logging.INFO)
+    try:
+        assert work_while(app, act, coroutines=2) == {"succeeded": 1, "lost": 1}
+    finally:
+        log.removeHandler(heard)
+        log.setLevel(level)
+    assert ran == []
 
 
 def test_the_handler_in_a_thread_sees_it_and_need_not_wait(apps: tuple[Anew, Anew]) -> None:
@@ -353,14 +389,17 @@ def test_one_look_has_a_bound_and_comes_round_to_all(app: Anew, monkeypatch: pyt
     assert max(looks.looked) == 2
 
 
-def test_a_look_for_which_the_store_is_busy_is_made_again(app: Anew, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [StoreBusy("another process is writing to the store"), InternalError()])
+def test_a_look_that_does_not_succeed_is_made_again_and_ends_nothing(
+    app: Anew, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     source = EmbeddedSource(app, backend_of(app).commit)
     app.counts()
     source.may_have_lost()
     assert not source.may_have_lost()
 
     def busy(op: object) -> None:
-        raise StoreBusy("another process is writing to the store")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(backend_of(app).commit, "apply", busy)

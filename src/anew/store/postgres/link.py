@@ -349,6 +349,8 @@ class PostgresLink:
             self._say("; ".join(steps))
         except psycopg.Error:
             if self._renewal is None or not self._wrote or not self._has_committed():
+                if connection.interruption is not None:
+                    raise connection.interruption from None
                 raise
         except BaseException:  # the second Ctrl-C: what becomes of it nobody knows
             self._abandoned = True

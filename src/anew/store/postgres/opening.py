@@ -140,6 +140,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 self.interruption = error
 
 
+def shown_address(url: str) -> str:
+    """Give an address as people may see it, also one that is words and no URL."""
+    if "://" in url:
+        return without_password(url)
+    parts = conninfo_to_dict(url)
+    host = parts.get("host") or parts.get("hostaddr") or ""
+    return f"postgresql://{host}:{parts.get('port') or 5432}/{parts.get('dbname') or ''}"
+
+
 def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Connection:
     """Open a connection on which each statement is a transaction of its own, until one says BEGIN.
 
@@ -156,7 +165,7 @@ def connect(url: str, *, answer_s: float | None = None, **settings: str) -> Conn
         connection = Connection.connect(autocommit=True, **{**ADDRESS, **conninfo_to_dict(url)})
     except psycopg.Error as error:
         raise StoreFailed(
-            f"{without_password(url)} cannot be reached: {' '.join(str(error).split())}"
+            f"{shown_address(url)} cannot be reached: {' '.join(str(error).split())}"
         ) from error
     connection.answer_s = ANSWER_S if answer_s is None else answer_s
     try:
@@ -177,14 +186,14 @@ def _check(connection: Connection, url: str) -> None:
         raise InvalidConfig(
             f"PostgreSQL {connection.info.parameter_status('server_version')} is too old; expected 15 or newer",
             field="store",
-            value=without_password(url),
+            value=shown_address(url),
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise InvalidConfig(
             f"the database's encoding is {encoding}; expected UTF8",
             field="store",
-            value=without_password(url),
+            value=shown_address(url),
         )
 
 

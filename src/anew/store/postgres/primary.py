@@ -13,8 +13,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from anew.errors import StoreFailed
-from anew.store.postgres.opening import Connection, connect
-from anew.units import without_password
+from anew.store.postgres.opening import Connection, connect, shown_address
 
 OTHERS_S = 3
 """How long to try a further host, to ask it whether it has taken over."""
@@ -80,7 +79,7 @@ class Primary:
             self._judge(connection)
         except psycopg.Error as error:
             connection.close()
-            raise StoreFailed(f"{without_password(self._url)}: {' '.join(str(error).split())}") from error
+            raise StoreFailed(f"{shown_address(self._url)}: {' '.join(str(error).split())}") from error
         except BaseException:
             connection.close()
             raise

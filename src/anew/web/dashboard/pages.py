@@ -81,7 +81,7 @@ class Pages:
         self._workers = context.workers
         self._submit = context.commit.submit
         self._ids = context.engine.ids
-        self._session = context.engine.session
+        self._engine = context.engine
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._default = default
@@ -163,7 +163,8 @@ class Pages:
                 workers=[shown.worker_row(worker, now) for worker in found[:WORKERS]],
                 next=[f"{UI}/workers?from={encoded(worker.id)}" for worker in found[WORKERS : WORKERS + 1]],
                 processes=[
-                    shown.process_row(process, self._session, now) for process in look.processes(WORKERS)
+                    shown.process_row(process, self._engine.session, now)
+                    for process in look.processes(WORKERS)
                 ],
             )
 

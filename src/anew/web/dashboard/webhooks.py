@@ -33,7 +33,7 @@ from anew.web.dashboard.pages import UI
 from anew.web.dashboard.rendering import done_words
 from anew.web.dashboard.replies import go_to, later, paged, show
 
-TOPICS: Final = 50
+TOPICS: Final = 20
 """Topics of one page."""
 
 SUBSCRIPTIONS: Final = 20
