@@ -29,7 +29,8 @@ from tests.e2e.topics.receivers import Line, Received, Receiver, answers
 from .test_processes import until
 from .test_workers import free_port
 
-KILLS = 400 if os.environ.get("ANEW_NIGHTLY") else 40
+NIGHTLY = bool(os.environ.get("ANEW_NIGHTLY"))
+KILLS = 400 if NIGHTLY else 40
 STEP_S = 0.3
 ENDPOINTS = ["a", "b", "c"]
 POLICY = {
@@ -218,4 +219,6 @@ def _judge(site: Site, came: Counter[tuple[str, int, str]]) -> None:
         failed = outcomes.count("retry")
         assert failed + 1 <= requests <= failed + 1 + outcomes.count("lost")
         lost += outcomes.count("lost")
-    assert 0 < lost <= site.kills * 5 * len(ENDPOINTS)
+    assert lost <= site.kills * 5 * len(ENDPOINTS)
+    if NIGHTLY:  # so many kills meet requests that run; a few may meet none
+        assert lost

@@ -60,10 +60,8 @@ def stale_token(folder: Path) -> None:
 
 
 def one_slot(folder: Path) -> None:
-    one, other = (
-        test_crontab.rig_at(test_crontab.START, open_sqlite(folder, exclusive=not at)) for at in range(2)
-    )
-    other.clock = other.engine.clock = one.clock
+    one = test_crontab.rig_at(test_crontab.START, open_sqlite(folder))
+    other = Rig(open_sqlite(folder, exclusive=False), clock=one.clock)
     try:
         test_crontab.test_reliability_33_one_slot_fires_once_whoever_comes_first((one, other))
     finally:
