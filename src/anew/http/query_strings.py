@@ -139,6 +139,10 @@ class Selection:
         ]
         return shown if self.expression is None else [*shown, ("filter", encoded(self.expression))]
 
+    def query(self) -> str:
+        """Give the filters as the query of a link."""
+        return "&".join(f"{name}={value}" for name, value in self.parameters())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paging:

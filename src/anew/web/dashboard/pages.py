@@ -238,7 +238,7 @@ class Pages:
                 ],
                 "next": None if following is None else following.link(path, filters),
                 "first": None if page.start is None else start.link(path, filters),
-                "query": "&".join(f"{name}={value}" for name, value in filters),
+                "query": chosen.query(),
                 "doable": _doable_with_all(chosen),
             }
 

@@ -51,7 +51,7 @@ class ReplanForm:
             else:
                 go_to(
                     request,
-                    f"{UI}/jobs?{_query(chosen)}",
+                    f"{UI}/jobs?{chosen.query()}",
                     "replan",
                     change.plan.replanned,
                 )
@@ -81,7 +81,7 @@ class ReplanForm:
 def _shown(chosen: Selection, given: dict[str, str], plan: Plan | None) -> dict[str, Any]:
     return {
         "here": UI + "/jobs",
-        "query": _query(chosen),
+        "query": chosen.query(),
         "policy": given.get("policy", ""),
         "spread": given.get("spread", ""),
         "plan": plan,
@@ -104,10 +104,6 @@ def _chosen(request: Request) -> Selection:
             "filter: expected at least one condition, since all jobs are not meant", field="filter"
         )
     return chosen
-
-
-def _query(chosen: Selection) -> str:
-    return "&".join(f"{name}={value}" for name, value in chosen.parameters())
 
 
 def _policy(text: str) -> bytes:
