@@ -7,6 +7,7 @@ last job that matched when it began.
 
 from __future__ import annotations
 
+import logging
 import time
 from bisect import bisect_right
 from collections import deque
@@ -26,6 +27,8 @@ Read = Callable[[Find, Done], None]
 
 Later = Callable[[float, Callable[[], None]], object]
 
+log = logging.getLogger("anew.engine")
+
 CHUNK = 100
 """Jobs changed in one batch: some 2 ms, so that those who are in the same one hardly notice."""
 
@@ -43,6 +46,11 @@ READ_AGAIN_S = 0.05
 
 WAITING = 50
 """Bulk changes that wait for their turn; more are refused."""
+
+ALL = Filter()
+
+NAMED = 10
+"""States, queues and types that the log names of a change of many jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +120,9 @@ class BulkChanges:
         reads_payloads: bool = False,
         sift: Sift | None = None,
         total: int | None = None,
+        name: str | None = None,
     ) -> None:
-        """Change all jobs that match.
+        """Change all jobs that match, and log it: it is what somebody asks about afterwards.
 
         Args:
             where: Which jobs.
@@ -123,13 +132,14 @@ class BulkChanges:
             reads_payloads: The change reads them; then chunks are small where payloads are long.
             sift: Leaves out jobs that match and are not meant all the same; None: all are meant.
             total: How many jobs are meant, where that is not how many match.
+            name: What is done to them, for the log; None: nothing.
 
         Raises:
             Overloaded: Too many bulk changes are waiting; nothing was changed.
         """
         if len(self._waiting) >= WAITING:
             raise Overloaded("too many changes of many jobs are waiting; try again in a second")
-        self._waiting.append(_BulkChange(self, where, change, done, reads_payloads, sift, total))
+        self._waiting.append(_BulkChange(self, where, change, done, reads_payloads, sift, total, name))
         self._next()
 
     def ended(self) -> None:
@@ -155,8 +165,10 @@ class _BulkChange:
         reads_payloads: bool,
         sift: Sift | None,
         total: int | None,
+        name: str | None,
     ) -> None:
         self._all = running
+        self._name = name
         self._sift = sift
         self._total = total
         self._reads_payloads = reads_payloads
@@ -264,5 +276,14 @@ class _BulkChange:
             self._all.later(READ_AGAIN_S, lambda: self._look(find, then))
 
     def _end(self, result: Any) -> None:
+        if self._name is not None and self._changed:
+            log_change(self._name, self._changed, self._where)
         self._all.ended()
         self._done(result)
+
+
+def log_change(name: str, jobs: int, where: Filter = ALL) -> None:
+    """Log a change of many jobs, without the expression by which they were found: it may repeat what payloads hold."""
+    parts = {"state": where.states, "queue": where.queues, "type": where.types}
+    shown = {part: ",".join(sorted(values)[:NAMED]) for part, values in parts.items() if values is not None}
+    log.info("jobs changed together", extra={"change": name, "jobs": jobs} | shown)

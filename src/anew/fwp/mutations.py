@@ -63,21 +63,23 @@ class Mutations:
             Overloaded: Too many bulk changes are waiting; nothing was changed.
         """
         state = _STATES[command.target]
-        change = _change(command.action, state)
+        name, change = command.action, _change(command.action, state)
         where = Filter(states=frozenset({state}), visible_at=self._clock())
         chosen = command.chosen
         if command.action == "clear" or chosen.everything:
-            self._run([replace(where, visible_at=None) if change is delete_chunk else where], change, done)
+            where = replace(where, visible_at=None) if change is delete_chunk else where
+            self._run([where], name, change, done)
         elif chosen.jids:
-            self._run(self._named(where, chosen.jids), change, done)
+            self._run(self._named(where, chosen.jids), name, change, done)
         else:
             if chosen.jobtype:
                 where = replace(where, types=frozenset({chosen.jobtype}))
             if chosen.reads_text:
                 judge = _Judge(chosen, self._text_of)
-                self._run([where], chosen_chunk(judge, change, self._timer), done, reads_payloads=True)
+                judged = chosen_chunk(judge, change, self._timer)
+                self._run([where], name, judged, done, reads_payloads=True)
             else:
-                self._run([where], change, done)
+                self._run([where], name, change, done)
 
     def _named(self, where: Filter, jids: Iterable[str]) -> list[Filter]:
         """Give filters for jobs under these ids: their producers', or else their public ones."""
@@ -87,6 +89,7 @@ class Mutations:
     def _run(
         self,
         parts: list[Filter],
+        name: str,
         change: ChunkChange | PartChange,
         done: Done,
         *,
@@ -99,15 +102,15 @@ class Mutations:
             if isinstance(result, AnewError):
                 done(result)
             elif rest:
-                self._go_on(rest, change, done)
+                self._go_on(rest, name, change, done)
             else:
                 done(None)
 
-        self._bulk.start(parts[0], change, ended, reads_payloads=reads_payloads)
+        self._bulk.start(parts[0], change, ended, reads_payloads=reads_payloads, name=name)
 
-    def _go_on(self, parts: list[Filter], change: ChunkChange | PartChange, done: Done) -> None:
+    def _go_on(self, parts: list[Filter], name: str, change: ChunkChange | PartChange, done: Done) -> None:
         try:
-            self._run(parts, change, done)
+            self._run(parts, name, change, done)
         except AnewError as error:
             done(error)
 

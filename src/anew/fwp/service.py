@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
-from anew.engine.bulk import BulkChanges
+from anew.engine.bulk import BulkChanges, log_change
 from anew.engine.ops import Fail
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
@@ -481,7 +481,12 @@ class FwpService:
         )
 
     def _flush(self, connection: FwpConnection, command: Flush) -> None:
-        self._submit(Call(lambda batch: batch.delete_all(), partial(_answer_ok, connection)))
+        def flushed(result: Any) -> None:
+            if isinstance(result, int):
+                log_change("deleted", result)
+            _answer_ok(connection, result)
+
+        self._submit(Call(lambda batch: batch.delete_all(), flushed))
 
     def _queue(self, connection: FwpConnection, command: Queue) -> None:
         action, names = command.action, None if command.names[:1] == ["*"] else command.names
@@ -518,7 +523,7 @@ class FwpService:
             else:
                 self._submit(Call(unlist(names), partial(_answer_ok, connection)))
 
-        self.bulk.start(where, delete_chunk, removed)
+        self.bulk.start(where, delete_chunk, removed, name="deleted")
 
 
 def _memory_mb() -> int:

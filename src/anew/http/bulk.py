@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +11,6 @@ from anew.engine.ops import Done
 from anew.errors import AnewError
 from anew.http.api import Context
 from anew.store.protocol import Filter
-
-log = logging.getLogger("anew.http")
-
-NAMED = 10
-"""States, queues and types that the log names of a change of many jobs."""
 
 
 class ManyJobs:
@@ -37,7 +31,7 @@ class ManyJobs:
         *,
         counted: bool = False,
     ) -> None:
-        """Change all jobs that match, and log it: it is what somebody asks about afterwards.
+        """Change all jobs that match.
 
         Args:
             name: What is done to them, for the log; None: nothing.
@@ -47,14 +41,8 @@ class ManyJobs:
             done: Called with how many have been changed, or an AnewError.
             counted: It has to know beforehand how many they are.
         """
-
-        def told(result: Any) -> None:
-            if name is not None and isinstance(result, int):
-                _log_change(name, result, where)
-            done(result)
-
         if expression is None:
-            self._bulk.start(where, change, told)
+            self._bulk.start(where, change, done, name=name)
             return
         text = expression
 
@@ -66,7 +54,7 @@ class ManyJobs:
                 done(found)
                 return
             try:
-                self._bulk.start(where, change, told, sift=sift, total=found)
+                self._bulk.start(where, change, done, sift=sift, total=found, name=name)
             except AnewError as error:  # the caller has returned: nobody else would catch it
                 done(error)
 
@@ -74,13 +62,6 @@ class ManyJobs:
             self._searches.count(where, text, gone, start)
         else:
             self._searches.check(text, gone, start)
-
-
-def _log_change(name: str, jobs: int, where: Filter) -> None:
-    """Log a change of many jobs, without the expression by which they were found: it may repeat what payloads hold."""
-    parts = {"state": where.states, "queue": where.queues, "type": where.types}
-    shown = {part: ",".join(sorted(values)[:NAMED]) for part, values in parts.items() if values is not None}
-    log.info("jobs changed together", extra={"change": name, "jobs": jobs} | shown)
 
 
 def _later(seconds: float, go_on: Callable[[], None]) -> None:

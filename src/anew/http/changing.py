@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from anew.backoff import policy_from_json
 from anew.engine import Batch, Call, verbs
-from anew.engine.bulk import ChunkChange
+from anew.engine.bulk import ChunkChange, log_change
 from anew.engine.replanning import WITHIN_MS, Replanning, replannable
 from anew.errors import IllegalTransition, InvalidJob
 from anew.http.api import Context
@@ -227,7 +227,7 @@ def _logged_reset(batch: Batch) -> None:
 
 
 def _deleted(jobs: int) -> dict[str, int]:
-    log.info("jobs changed together", extra={"change": "deleted", "jobs": jobs})
+    log_change("deleted", jobs)
     return {"deleted": jobs}
 
 

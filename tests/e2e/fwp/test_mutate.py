@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.e2e.client import Client
 from tests.e2e.server import ServerProcess
 from tests.faktory_wire import FaktoryWire
+from tests.fwp_clients.servers import url_of
 
 from .jobs import LATER, compact, failed, fetch, figures, mutate, push, sets
 
@@ -146,3 +148,18 @@ def test_a_job_of_another_door_is_named_by_its_public_id(
     empty.expect(f"ACK {compact({'jid': job_id})}")
     mutate(empty, "discard", "scheduled", jids=[job_id, other])
     assert sets(empty) == (0, 0, 0, 0)
+
+
+def test_a_change_of_many_and_a_flush_are_logged(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", fwp_port=0)
+    try:
+        with FaktoryWire.open(url_of(*server.address_of("fwp"), None)) as wire:
+            fill(wire, "queue", "retries")
+            mutate(wire, "kill", "retries", jobtype="apple")
+            logged = server.await_record("jobs changed together")
+            assert (logged["change"], logged["jobs"], logged["type"]) == ("kill", 1, "apple")
+            wire.expect("FLUSH")
+            logged = server.await_record("jobs changed together")
+            assert (logged["change"], logged["jobs"]) == ("deleted", 3)
+    finally:
+        server.close()

@@ -72,19 +72,18 @@ class Actions:
         spread_ms = parse_duration(given["spread"], field="spread") if given.get("spread") else 0
         redrive = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts="reset" in given)
         at = self._now()
-        # What narrows the filter to the jobs that may be changed so, and what is done to them.
-        make: dict[str, tuple[Callable[[Filter], Filter], ChunkChange]] = {
-            "retry": (lambda where: verbs.redrivable(where, at), redrive),
-            "run": (verbs.patchable, verbs.patch_chunk(_NOW)),
-            "delete": (lambda where: where, verbs.delete_chunk),
+        # Its name in the log, as over HTTP; what narrows the filter to the jobs that may be changed so; and what is done to them.
+        make: dict[str, tuple[str, Callable[[Filter], Filter], ChunkChange]] = {
+            "retry": ("retried", lambda where: verbs.redrivable(where, at), redrive),
+            "run": ("patched", verbs.patchable, verbs.patch_chunk(_NOW)),
+            "delete": ("deleted", lambda where: where, verbs.delete_chunk),
         }
         action = given.get("action", "")
-        narrowed, change = _known(make, action)
-        query = "&".join(f"{name}={value}" for name, value in chosen.parameters())
-        done = later(request, form, partial(go_to, request, f"{UI}/jobs?{query}", action))
+        name, narrowed, change = _known(make, action)
+        done = later(request, form, partial(go_to, request, f"{UI}/jobs?{chosen.query()}", action))
         where = narrowed(chosen.where(self._ids, visible_at=None))
         self._many.change(
-            action, where, chosen.expression, change, lambda: request.hung_up, done, counted=spread_ms > 0
+            name, where, chosen.expression, change, lambda: request.hung_up, done, counted=spread_ms > 0
         )
 
     def queue(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
