@@ -427,12 +427,12 @@ class Worker:
             run for run in looked if run.stopped is None and run.lane is not None and run in run.lane.open
         ]
         lost = self._source.lost(runs) if runs else {}
-        for run, why in lost.items():
-            reason = why.reason if isinstance(why, Cancelled) else why.how
-            log.info("a run is called off: %s", reason, extra=_about(run) | {"reason": reason})
         for lane in self._lanes:
             if its := {run: why for run, why in lost.items() if run.lane is lane}:
                 lane.stop(its)
+        for run, why in lost.items():
+            reason = why.reason if isinstance(why, Cancelled) else why.how
+            log.info("a run is called off: %s", reason, extra=_about(run) | {"reason": reason})
 
     # -- events
 
