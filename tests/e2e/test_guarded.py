@@ -10,18 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
-from anew.http.router import Router
-from anew.web import assets, faktory
-from anew.web.dashboard import actions, replanning
-from anew.web.dashboard import pages as dashboard
-from anew.web.lab import routes as lab
 from tests.faktory_wire import FaktoryWire
 from tests.fwp_clients.servers import url_of
-from tests.routes import every_route
+from tests.routes import doors
 
 from .client import Client
 from .server import ServerProcess, run
@@ -49,28 +43,6 @@ VERBS = (
 )  # fmt: skip
 
 
-def pages(router: Router) -> None:
-    """Add the pages' routes."""
-    context = MagicMock()
-    dashboard.add_routes(router, context, MagicMock())
-    actions.add_routes(router, context)
-    replanning.add_routes(router, context)
-    lab.add_routes(router, MagicMock())
-    assets.add_routes(router)
-
-
-def doors() -> dict[str, Router]:
-    """The routes of each door."""
-    primary, admin, web = every_route(), Router(), Router()
-    dashboard.add_home(primary)
-    pages(primary)
-    for method, path in (("GET", "/events"), ("POST", "/backup"), ("POST", "/compact")):
-        admin.add(method, path, MagicMock())
-    pages(web)
-    faktory.add_routes(web, MagicMock(), MagicMock())
-    return {"primary": primary, "admin": admin, "fwp-web": web}
-
-
 @pytest.fixture
 def guarded(fresh_server: Start, tmp_path: Path) -> ServerProcess:
     """A server with every door, and a secret for each."""
@@ -89,7 +61,7 @@ def basic(password: str) -> tuple[str, str]:
 
 
 def test_reliability_50_every_route_of_every_door_refuses_without_its_secret(guarded: ServerProcess) -> None:
-    """There are no roles: a token or a password opens a whole door. Whatever a door serves is asked for here."""
+    """Whatever a door serves is asked for here."""
     for door, router in doors().items():
         client = Client(guarded.address_of(door))
         asked = 0

@@ -61,6 +61,7 @@ from anew.web import assets, faktory
 from anew.web.dashboard import actions, limits, replanning, webhooks
 from anew.web.dashboard import pages as dashboard
 from anew.web.dashboard import server as server_page
+from anew.web.dashboard.replies import forbidden
 from anew.web.dashboard.server import About
 from anew.web.faktory import FaktoryWeb
 from anew.web.lab import routes as lab
@@ -178,7 +179,7 @@ class Doors:
         topics.add_routes(router, context, topic_terms(settings), guard_settings(settings), deliverers.start)
         dashboard.add_home(router)
         self._add_pages(router)
-        port = self._http(Api(context.settings, context.counters, router))
+        port = self._http(Api(context.settings, context.counters, router, forbidden))
         return Door("primary", settings.listen.host, settings.listen.port, port.connection)
 
     def _add_pages(self, router: Router) -> None:
@@ -238,7 +239,9 @@ class Doors:
         router, chosen = Router(), self._settings.fwp
         self._add_pages(router)
         faktory.add_routes(router, service.read_info, service.health)
-        api = Api(replace(self._api_settings("fwp-web"), token=None), self._context.counters, router)
+        api = Api(
+            replace(self._api_settings("fwp-web"), token=None, tokens=None), self._context.counters, router
+        )
         web = FaktoryWeb(api, router, chosen.web_password or chosen.password or "")
         return Door("fwp-web", chosen.web_host, port, self._http(web).connection)
 
@@ -248,7 +251,8 @@ class Doors:
         return HttpPort(self._server, app, ((b"anew-commit", b"relaxed"),) if relaxed else ())
 
     def _api_settings(self, door: str) -> ApiSettings:
-        return api_settings(self._settings, secure=door in self._certificates.by_door)
+        secure = door in self._certificates.by_door
+        return api_settings(self._settings, secure=secure, tokens=self._context.settings.tokens)
 
 
 def _tables(settings: Settings, service: FwpService) -> Verb:

@@ -31,9 +31,10 @@ from anew.engine import Limits as EngineLimits
 from anew.engine.crontab import Replaced
 from anew.engine.reads import Reads
 from anew.engine.searches import Searches
-from anew.errors import AnewError, NotSupported, Unavailable
+from anew.errors import AnewError, InvalidConfig, NotSupported, Unavailable
 from anew.http.api import Context
 from anew.http.fold_checks import FoldChecks
+from anew.http.tokens import Tokens
 from anew.jq import Expressions
 from anew.net.certificate import Certificate
 from anew.net.listener import NetServer
@@ -65,6 +66,7 @@ class Server:
         load: Reads the settings again, for SIGHUP; raises an `AnewError` where they do not fit. None: nothing is read again.
         certificates: Those of the doors that have one, by the door's name.
         origins: Where each setting comes from; see `Loaded`.
+        tokens: Where there is a file of them.
     """
 
     def __init__(
@@ -75,9 +77,11 @@ class Server:
         load: Callable[[], Settings] | None = None,
         certificates: Mapping[str, Certificate] | None = None,
         origins: Mapping[str, str] = MappingProxyType({}),
+        tokens: Tokens | None = None,
     ) -> None:
         self.settings = settings
         self._origins = origins
+        self._tokens = tokens
         self.certificates = Certificates(certificates or {})
         self._load = load
         self._doors: Doors | None = None
@@ -170,7 +174,7 @@ class Server:
             commit,
             reads,
             Searches(reads.later, self._expressions, loop),
-            api_settings(self.settings, secure="primary" in self.certificates.by_door),
+            api_settings(self.settings, secure="primary" in self.certificates.by_door, tokens=self._tokens),
             counters,
             FoldChecks(self._expressions, loop),
             certificate_ends=self.certificates.ends,
@@ -190,11 +194,12 @@ class Server:
         context.reads.close()
 
     def reload(self) -> None:
-        """Read the certificates' files again, and the settings, whose cron entries and limits all count in one transaction.
+        """Read the files of certificates and tokens again, and the settings.
 
-        What cannot be read changes nothing. All other settings count at the next start.
+        The settings' cron entries and limits all count in one transaction. What cannot be read changes nothing. All other settings count at the next start.
         """
         self.certificates.reload()
+        self._reload_tokens()
         changed = None if self._doors is None else self._doors.tables_changed
         if self._load is None or changed is None:
             log.info(
@@ -206,6 +211,17 @@ class Server:
             changed(settings, partial(self._reloaded, settings))
         except AnewError as error:
             _tell_kept(error)
+
+    def _reload_tokens(self) -> None:
+        if self._tokens is None:
+            return
+        try:
+            self._tokens.reload()
+        except InvalidConfig as error:
+            reason = {"reason": str(error)}
+            log.error("the tokens cannot be read again; those from before stay in force", extra=reason)
+        else:
+            log.info("the tokens were read again", extra={"tokens": len(self._tokens)})
 
     def _reloaded(self, settings: Settings, result: Replaced | AnewError) -> None:
         if isinstance(result, AnewError):
@@ -267,16 +283,25 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     settings = loaded.settings
     require_safe_bind(settings)
     certificates = certificates_of(settings)
+    listen = settings.listen
+    tokens = None if listen.tokens_file is None else Tokens(listen.tokens_file, listen.token)
     set_up_logs(settings)
     show_stacks_when_asked()
     _told(loaded)
+    if tokens is not None and tokens.roles() - {"admin"} and not settings.fwp.off:
+        log.warning("roles hold for HTTP alone: who may speak the Faktory Work Protocol may do everything")
     for bind in unsafe_binds(settings):
         for what in bind.missing:
             log.warning(_INSECURE[what], extra={"setting": bind.name, "addr": bind.host})
     store = open_store(settings)
     try:
         server = Server(
-            settings, store, load=lambda: _told(load()), certificates=certificates, origins=loaded.origins
+            settings,
+            store,
+            load=lambda: _told(load()),
+            certificates=certificates,
+            origins=loaded.origins,
+            tokens=tokens,
         )
         if settings.store.url is None:
             remove_unsent(Places.at(settings.store.root_dir))

@@ -16,6 +16,7 @@ from anew.config import Loaded, Settings
 from anew.engine.crontab import NewCron
 from anew.errors import AnewError, InvalidConfig
 from anew.http.api import ApiSettings
+from anew.http.tokens import Tokens
 from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
@@ -115,12 +116,13 @@ def crons_of(settings: Settings, job_of: Callable[[Mapping[str, Any]], NewJob]) 
     return entries
 
 
-def api_settings(settings: Settings, *, secure: bool) -> ApiSettings:
+def api_settings(settings: Settings, *, secure: bool, tokens: Tokens | None = None) -> ApiSettings:
     """Give what the routes of one door need to know.
 
     Args:
         settings: Everything.
         secure: Whether clients speak TLS at this door.
+        tokens: Where there is a file of them.
     """
     listen, limits = settings.listen, settings.limits
     hosts = {name.lower().encode() for name in listen.allowed_hosts} | {_bracketed(listen.host)}
@@ -129,6 +131,7 @@ def api_settings(settings: Settings, *, secure: bool) -> ApiSettings:
         hosts.add(_bracketed(public))
     return ApiSettings(
         token=listen.token,
+        tokens=tokens,
         # With TLS a browser knows by the certificate which names are ours: no other one can be bound to our address.
         allowed_hosts=None if secure and not listen.allowed_hosts else frozenset(hosts),
         secure=secure,

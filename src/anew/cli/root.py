@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "compact": ("anew.cli.compact", "Have a server remove what is needed no more, now."),
     "restore": ("anew.cli.doctor", "Put a copy made by backup in a store's place."),
     "tls": ("anew.cli.tls", "Make certificates for servers and clients."),
+    "token": ("anew.cli.token", "Make tokens with roles, and show those of a file."),
     "config": ("anew.cli.config", "Show the settings and where they come from."),
     "completion": ("anew.cli.completion", "Let the shell complete commands and options."),
 }

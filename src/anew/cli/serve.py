@@ -17,7 +17,7 @@ from anew.errors import InvalidConfig
 def serve(**options: Any) -> int:
     """Run the server until a signal stops it (SIGTERM or Ctrl-C; twice: at once).
 
-    SIGHUP reads certificates, cron entries and throttles again.
+    SIGHUP reads certificates, tokens, cron entries and throttles again.
 
     Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
     are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
@@ -31,6 +31,7 @@ def serve(**options: Any) -> int:
       anew serve
       anew serve --root-dir /var/lib/anew --default-policy even
       ANEW_TOKEN=@/etc/anew/token anew serve --host 0.0.0.0 --tls-cert server.pem --tls-key server.key
+      anew serve --tokens-file /etc/anew/tokens            tokens with roles: anew token new makes them
       FAKTORY_PASSWORD=/etc/anew/faktory anew serve --fwp-host 0.0.0.0 --fwp-tls-cert server.pem --fwp-tls-key server.key
       ANEW_TOKEN=@/etc/anew/token anew serve --host 10.0.0.5 --insecure     behind a proxy that ends TLS
       anew config show --origin            what all of it comes to

@@ -229,9 +229,10 @@ class UnsafeBind:
 def unsafe_binds(settings: Settings) -> list[UnsafeBind]:
     """Give the addresses that others can reach while nothing asks them who they are, or nothing is encrypted."""
     listen, admin, fwp = settings.listen, settings.admin, settings.fwp
-    doors = [("host", listen.host, bool(listen.token or listen.tls_client_ca), bool(listen.tls_cert))]
+    token = listen.token or listen.tokens_file
+    doors = [("host", listen.host, bool(token or listen.tls_client_ca), bool(listen.tls_cert))]
     if not admin.off:
-        asks = bool(listen.token or admin.tls_client_ca)
+        asks = bool(token or admin.tls_client_ca)
         doors.append(("admin-host", admin.host, asks, bool(admin.tls_cert)))
     if not fwp.off:
         doors.append(("fwp-host", fwp.host, bool(fwp.password or fwp.tls_client_ca), bool(fwp.tls_cert)))

@@ -36,6 +36,9 @@ class Listen:
     token: str | None = _of(None, "token", "secret",
         "Bearer token that every request must carry; @path reads it from a file. Prefer ANEW_TOKEN or a "
         "file: other users of the machine can read flags.")
+    tokens_file: Path | None = _of(None, "tokens-file", "path",  # noqa: RUF009 it gives a field, as all do
+        "File of more tokens, each with its roles (admin, read, producer, worker), which `anew token new` writes. A request "
+        "without one of these tokens, or that of --token, is refused. Read again at SIGHUP; its mode must be 0600.")
     tls_cert: Path | None = _of(None, "tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
         "Certificate of the HTTP port, with those that lead up to its authority (PEM): it speaks TLS, and nothing else. "
         "`anew tls init` makes one.", zizq=True)

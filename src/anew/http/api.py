@@ -26,7 +26,9 @@ from anew.http.formats import (
 )
 from anew.http.origins import LOOKS, Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
+from anew.http.roles import listed
 from anew.http.router import Found, Router, too_large
+from anew.http.tokens import Tokens
 from anew.net.chunks import Chunks
 from anew.net.head import stated_length
 from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters, codes
@@ -41,7 +43,7 @@ CONFIRMING = b"/v1/confirm/"
 """So do confirmations of subscriptions: the path's last part is a token of its own, good for one subscription, once."""
 
 _MISSING = "a bearer token is required: Authorization: Bearer <token>"
-_WRONG = "the bearer token is wrong: it is not the one that this server was started with"
+_WRONG = "the bearer token is wrong: this server does not know it"
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 """Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
 Pages only, as a browser adds a password to whatever another site's page makes it send: what a page's form sends counts only where
@@ -57,6 +59,8 @@ class ApiSettings:
 
     Attributes:
         token: The bearer token that every request must carry; None asks for none.
+        tokens: All tokens, `token` among them, where there is a file of them: every request must carry one with a role that its route
+            takes.
         allowed_origins: Origins of other sites whose pages may use the API, as browsers write them.
         allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port. None serves any.
         secure: Clients speak TLS with this server.
@@ -70,6 +74,7 @@ class ApiSettings:
     """
 
     token: str | None = None
+    tokens: Tokens | None = None
     allowed_hosts: frozenset[bytes] | None = frozenset()
     secure: bool = False
     allowed_origins: frozenset[bytes] = frozenset()
@@ -131,15 +136,28 @@ class Api:
         settings: Who may come in.
         counters: What the wires count; refusals are counted here too.
         router: All routes.
+        forbidden: Words a refusal as a page, by the request's headers and a sentence, where there are pages.
     """
 
-    def __init__(self, settings: ApiSettings, counters: WireCounters, router: Router) -> None:
+    def __init__(
+        self,
+        settings: ApiSettings,
+        counters: WireCounters,
+        router: Router,
+        forbidden: Callable[[Mapping[bytes, bytes], str], Refusal] | None = None,
+    ) -> None:
         self._counters = counters
         self._router = router
         self._literal = router.literal
         self._found: tuple[bytes, Found] = (b"", (None, ()))  # by the path that was looked for last
         self._token = None if settings.token is None else settings.token.encode()
         self._bearer = None if self._token is None else b"Bearer " + self._token
+        self._tokens = settings.tokens
+        self._forbidden = forbidden
+        # Where nothing is asked for, nothing is called: every request comes by here.
+        self._check: _Check | None = None
+        if settings.tokens is not None or settings.token is not None:
+            self._check = self._check_token if settings.tokens is None else self._check_roles
         self._served = None if settings.allowed_hosts is None else LOOPBACK_NAMES | settings.allowed_hosts
         self._hosts: set[bytes] = set()
         self._origins = Origins(settings.allowed_origins, secure=settings.secure)
@@ -159,11 +177,10 @@ class Api:
                 message = "pages of other sites may not use this server; see --allow-origin"
                 return _refused(JSON, 403, message, reason="cross_site", code="cross_site")
             shared = self._origins.answer_headers(headers)
-        if self._bearer is not None and not self._authorised(method, path, headers):
-            scheme = _BASIC_REALM if is_page(path) else b"Bearer"
-            wrong = headers.get(b"authorization", b"").lower().startswith(b"bearer ")
-            message = _WRONG if wrong else _MISSING
-            return _refused(JSON, 401, message, ((b"www-authenticate", scheme), *shared), reason="token")
+        if self._check is not None:
+            refused = self._check(method, path, headers, shared)
+            if refused is not None:
+                return refused
         route = self._literal.get(path)
         if route is not None and method in route.unbounded:
             return None
@@ -237,16 +254,44 @@ class Api:
             return _refused(form or JSON, 413, str(too_large(most)), shared, reason="body_size")
         return None
 
-    def _authorised(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    def _check_token(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], shared: Headers
+    ) -> Refusal | None:
+        """Refuse who does not bring the one token."""
         assert self._bearer is not None
         assert self._token is not None
         given = headers.get(b"authorization", b"")
-        if hmac.compare_digest(given, self._bearer) or path in OPEN_PATHS or path.startswith(CONFIRMING):
-            return True
-        told = (
-            method in LOOKS or b"origin" in headers or b"sec-fetch-site" in headers
-        )  # `judge` has seen that it is ours
-        return told and is_page(path) and hmac.compare_digest(password_of(given), self._token)
+        if hmac.compare_digest(given, self._bearer) or _is_open(path):
+            return None
+        if _may_bring_password(method, path, headers) and hmac.compare_digest(
+            password_of(given), self._token
+        ):
+            return None
+        return _unauthorised(path, given, shared)
+
+    def _check_roles(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], shared: Headers
+    ) -> Refusal | None:
+        """Refuse who brings no token of the file, or one without a role that the route takes."""
+        assert self._tokens is not None
+        given = headers.get(b"authorization", b"")
+        token = self._tokens.bearer(given)
+        if token is None and _may_bring_password(method, path, headers):
+            token = self._tokens.find(password_of(given))
+        if token is None:
+            return None if _is_open(path) else _unauthorised(path, given, shared)
+        try:
+            route, _ = self._find(path)
+        except MalformedRequest:
+            return None  # `_judge_route` says so
+        if route is None or method not in route.roles or not token.roles.isdisjoint(route.roles[method]):
+            return None
+        needs, has = listed(route.roles[method], " or "), listed(token.roles, " and ")
+        asked = f"{method.decode()} {route.template}"
+        message = f"{asked} needs the role {needs}; this token ({token.name}) has {has}"
+        if self._forbidden is not None and is_page(path):
+            return self._forbidden(headers, message)
+        return _refused(answer_format(headers) or JSON, 403, message, shared, reason="role")
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
@@ -255,6 +300,25 @@ class Api:
         if good and len(self._hosts) < 256:
             self._hosts.add(host)
         return good
+
+
+_Check = Callable[[bytes, bytes, Mapping[bytes, bytes], Headers], Refusal | None]
+"""Looks who sends a request, by its method, path and headers; what is refused gets these further headers."""
+
+
+def _is_open(path: bytes) -> bool:
+    return path in OPEN_PATHS or path.startswith(CONFIRMING)
+
+
+def _may_bring_password(method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    """Say whether a token may come as a password; where a browser names an origin, `judge` has seen that it is ours."""
+    return is_page(path) and (method in LOOKS or b"origin" in headers or b"sec-fetch-site" in headers)
+
+
+def _unauthorised(path: bytes, given: bytes, shared: Headers) -> Refusal:
+    scheme = _BASIC_REALM if is_page(path) else b"Bearer"
+    message = _WRONG if given.lower().startswith(b"bearer ") else _MISSING
+    return _refused(JSON, 401, message, ((b"www-authenticate", scheme), *shared), reason="token")
 
 
 def _refused(

@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.formats import SUPPORTED, Format
+from anew.http.roles import Roles, roles_of
 from anew.net.seam import Kind, Request
 
 Handler = Callable[[Request, Format, tuple[str, ...]], None]
@@ -56,10 +57,11 @@ class Route:
         kinds: By method what its requests are for, where that is not `Kind.other`.
         docs: By method what the document says, unless it is silent about it.
         most: By method the bytes that a body may have, where they are bounded.
-        unbounded: The other methods.
+        roles: By method the roles of which one is needed.
+        unbounded: The methods whose bodies have no bound of their own.
     """
 
-    __slots__ = ("allow", "docs", "handlers", "kinds", "most", "streams", "template", "unbounded")
+    __slots__ = ("allow", "docs", "handlers", "kinds", "most", "roles", "streams", "template", "unbounded")
 
     def __init__(self, template: str, *, streams: bool) -> None:
         self.template = template
@@ -69,6 +71,7 @@ class Route:
         self.docs: dict[bytes, Doc] = {}
         self.allow = b""
         self.most: dict[bytes, int] = {}
+        self.roles: dict[bytes, Roles] = {}
         self.unbounded: set[bytes] = set()
 
 
@@ -79,12 +82,16 @@ Found = tuple[Route | None, tuple[str, ...]]
 class Router:
     """A tree of path segments; a literal wins over a parameter.
 
+    Args:
+        roles: Gives the roles of which one is needed for a method of a path, and raises where nothing is said about it.
+
     Attributes:
         routes: All of them, in the order in which they were added.
         literal: Those without parameters, by their whole path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, roles: Callable[[str, str], Roles] = roles_of) -> None:
+        self._roles = roles
         # A tree of such dicts: parameters under None, a Route under b"/".
         self._root: dict[bytes | None, Any] = {}
         self.routes: list[Route] = []
@@ -111,7 +118,11 @@ class Router:
             streams: The handler negotiates its own format.
             kind: What its requests are for.
             most_bytes: What a body may have; a longer one is refused, by the head where that says the length.
+
+        Raises:
+            InternalError: Nothing says which roles it takes.
         """
+        roles = self._roles(method, template)
         node = self._root
         for segment in template.encode("ascii").split(b"/")[1:]:
             key = None if segment.startswith(b"{") else segment
@@ -126,6 +137,7 @@ class Router:
             handler if most_bytes is None else _bounded(handler, most_bytes)
         )
         route.kinds[method.encode("ascii")] = kind
+        route.roles[method.encode("ascii")] = roles
         if doc is not None:
             words = (handler.__doc__ or "").partition("\n")[0]
             route.docs[method.encode("ascii")] = doc if doc.about else replace(doc, about=words)
@@ -133,6 +145,7 @@ class Router:
             route.most[method.encode("ascii")] = most_bytes
         if method == "GET":
             route.handlers[b"HEAD"] = handler
+            route.roles[b"HEAD"] = roles
         route.allow = b", ".join(sorted(route.handlers))
         route.unbounded = route.handlers.keys() - route.most.keys()
 

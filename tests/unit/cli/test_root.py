@@ -60,6 +60,7 @@ def test_the_commands() -> None:
         "sub secret", "sub test", "sub rotate-secret", "sub delete", "publish", "replay",
         "delivery list", "delivery show", "delivery attempts", "delivery redeliver", "delivery cancel", "delivery delete",
         "deliver", "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "listen",
+        "token list", "token new",
     }  # fmt: skip
 
 

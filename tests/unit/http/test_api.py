@@ -13,6 +13,7 @@ from anew.http.api import Api, ApiSettings, host_name
 from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Request, WireCounters
+from tests.routes import for_admins
 
 from .asked import Answer, Asked, asked
 
@@ -40,7 +41,7 @@ class Edge:
     """An application of a few routes."""
 
     def __init__(self, **settings: Any) -> None:
-        router = Router()
+        router = Router(for_admins)
         router.add("GET", "/things/{name}", show)
         router.add("GET", "/things/best", lambda request, form, params: form.reply(request, 200, "best"))
         router.add("POST", "/things", show)

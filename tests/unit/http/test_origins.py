@@ -10,6 +10,7 @@ from anew.http.api import Api, ApiSettings
 from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Request, WireCounters
+from tests.routes import for_admins
 
 from .asked import Answer, Asked, asked
 
@@ -30,7 +31,7 @@ def ask(method: str, target: str, **headers: str | None) -> Answer:
 
 
 def _ask(request: Asked, **settings: Any) -> Answer:
-    router = Router()
+    router = Router(for_admins)
     for method in ("GET", "POST", "DELETE"):
         router.add(method, "/jobs", show)
     router.add("GET", "/jobs/take", stream, streams=True)

@@ -14,7 +14,7 @@ from anew.errors import AnewError
 from anew.http.formats import Format
 from anew.http.replies import answering, retry_after
 from anew.http.router import Handler
-from anew.net.seam import Request
+from anew.net.seam import Refusal, Request
 from anew.web.assets import assets
 from anew.web.dashboard.rendering import PAGES, render
 from anew.web.headers import HTML, PAGE
@@ -25,7 +25,13 @@ SCRIPT_NAME: Final = re.compile(rb"(?:/[A-Za-z0-9._~-]{1,100}){1,10}")
 _LINK: Final = re.compile(rb'(\b(?:href|src|action|hx-get)=")/')
 """The beginning of a link, of which a text cannot have one: its quotation marks are escaped."""
 
-_TITLES: Final = {400: "Not valid", 404: "Not found", 409: "Not possible now", 503: "Not now"}
+_TITLES: Final = {
+    400: "Not valid",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not possible now",
+    503: "Not now",
+}
 
 _REFUSAL: Final = """<!doctype html>
 <html lang="en">
@@ -56,9 +62,19 @@ _REFUSAL: Final = """<!doctype html>
 def refuse(request: Request, form: Format, error: AnewError) -> None:
     """Say in a page why something was refused."""
     text = "internal server error" if error.status == 500 else str(error)
+    page = _placed(request.headers, _refusal(error.status, text))
+    request.reply(error.status, page, HTML, (*PAGE, *retry_after(error.status)))
+
+
+def forbidden(headers: Mapping[bytes, bytes], text: str) -> Refusal:
+    """Say in a page that a token does not allow what is asked for; see `Api`."""
+    return Refusal(403, _placed(headers, _refusal(403, text)), HTML, PAGE, "role")
+
+
+def _refusal(status: int, text: str) -> bytes:
     url = assets().url
-    body = _REFUSAL.format(
-        title=_TITLES.get(error.status, "Refused"),
+    return _REFUSAL.format(
+        title=_TITLES.get(status, "Refused"),
         text=html.escape(text),
         pages="".join(f'<li><a href="{path}">{name}</a></li>' for path, name in PAGES.items()),
         icon=url("icon.svg"),
@@ -66,7 +82,6 @@ def refuse(request: Request, form: Format, error: AnewError) -> None:
         own=url("dashboard.css"),
         theme=url("theme.js"),
     ).encode("utf-8", "replace")
-    request.reply(error.status, _placed(request, body), HTML, (*PAGE, *retry_after(error.status)))
 
 
 def paged(handler: Handler) -> Handler:
@@ -89,7 +104,7 @@ def later(request: Request, form: Format, then: Callable[[Any], None]) -> Callab
 
 def written(request: Request, form: Format) -> Callable[[Any], None]:
     """Give what answers with a page that was made elsewhere."""
-    return later(request, form, lambda body: request.reply(200, _placed(request, body), HTML, PAGE))
+    return later(request, form, lambda body: request.reply(200, _placed(request.headers, body), HTML, PAGE))
 
 
 def show(
@@ -108,16 +123,16 @@ def go_to(request: Request, path: str, done: str, number: int | None = None) -> 
 
 def go_on(request: Request, path: str) -> None:
     """Send the browser on to a page."""
-    request.reply(303, b"", None, ((b"location", _prefix(request) + path.encode()),))
+    request.reply(303, b"", None, ((b"location", _prefix(request.headers) + path.encode()),))
 
 
-def _placed(request: Request, body: bytes) -> bytes:
+def _placed(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
     """Have a page's links lead to where a proxy has put this server."""
-    prefix = _prefix(request)
+    prefix = _prefix(headers)
     return _LINK.sub(rb"\1" + prefix + b"/", body) if prefix else body
 
 
-def _prefix(request: Request) -> bytes:
+def _prefix(headers: Mapping[bytes, bytes]) -> bytes:
     """Give the path under which a proxy serves this server, as it says in ``X-Script-Name``; empty if it is served at the root."""
-    given = request.headers.get(b"x-script-name", b"")
+    given = headers.get(b"x-script-name", b"")
     return given if SCRIPT_NAME.fullmatch(given) else b""
