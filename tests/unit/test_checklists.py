@@ -27,7 +27,6 @@ IN_PART: dict[str, dict[int, str]] = {
         43: "minutes a night for each target, not an hour",
         45: "at three times the load some 7 % of the peak are accepted, not 80 %: telling a client to come again takes half "
         "as long as a job; no settlement is refused, and all is well again at once",
-        50: "there are no roles: a token or a password opens a whole door",
         57: "with 100,000 samples where objects lie in memory is seen too; the comparison is known to be one in constant time",
         59: "of sixteen planted bugs twelve have a test that must fail",
         60: "the minutes of a whole run are measured, not tested",

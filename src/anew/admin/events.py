@@ -27,6 +27,8 @@ from anew.engine.windows import NOTHING, Anchor, Found, Head, Query, Window, loc
 from anew.errors import AnewError, Overloaded
 from anew.http.api import Context
 from anew.http.formats import Format
+from anew.http.roles import roles_of
+from anew.http.tokens import Tokens
 from anew.jobs import IdText, Job
 from anew.net.seam import Request, WebSocket, refusal
 from anew.store.protocol import JobList
@@ -71,12 +73,21 @@ class Events:
         socket = request.open_websocket(MAX_MESSAGE)
         if socket is None:
             return
-        client = Client(socket, self.watch, self._context, self._writer, self._server)
+        given = request.headers.get(b"authorization", b"")
+        client = Client(socket, self.watch, self._context, self._writer, self._server, given)
         socket.on_close = partial(self._left, client)
         self.clients.add(client)
         self.watch.add(client)
         if self._beat_timer is None:
             self._beat_timer = self._loop.call_later(BEAT_S, self._beat)
+
+    def end_revoked(self, tokens: Tokens) -> None:
+        """End the connections of tokens that no longer open one."""
+        roles = roles_of("GET", "/events")
+        for client in list(self.clients):
+            if not tokens.allow(client.authorization, roles):
+                client.end()
+                self._left(client)
 
     def _server(self) -> Any:
         uptime_ms = int((time.monotonic() - self._context.started_at) * 1_000)
@@ -108,12 +119,20 @@ class Client:
         context: What handlers may use.
         writer: Writes its messages.
         server: Gives what each message says of the server.
+        authorization: What its handshake has brought.
     """
 
     def __init__(
-        self, socket: WebSocket, watch: Watch, context: Context, writer: Writer, server: Any
+        self,
+        socket: WebSocket,
+        watch: Watch,
+        context: Context,
+        writer: Writer,
+        server: Any,
+        authorization: bytes = b"",
     ) -> None:
         self._socket = socket
+        self.authorization = authorization
         self._watch = watch
         self._reads: Reads = context.reads
         self._submit = context.commit.submit
@@ -151,6 +170,10 @@ class Client:
             self._refresh()
         else:
             self._show_changes(windows, look)
+
+    def end(self) -> None:
+        """Close its connection."""
+        self._socket.close()
 
     def beat(self, heartbeat: bytes) -> None:
         """Show that the server lives; not while the client is behind."""

@@ -54,6 +54,7 @@ from anew.http import (
 )
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.router import Router
+from anew.http.tokens import Tokens
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import App
@@ -143,6 +144,7 @@ class Doors:
         self.tables_changed: Callable[[Settings, Callable[[Any], None]], None] | None = None
         router = Router()
         self.streams = add_routes(router, context, loop)
+        self._open: list[take.TakeRoutes | Events] = [self.streams]
         server.on_drain.append(self.streams.end_all)
         self.all = [self._primary(router, deliverers)]
         if not settings.admin.off:
@@ -173,6 +175,11 @@ class Doors:
             bound[door.name] = address_of(*address)
         return bound
 
+    def end_revoked(self, tokens: Tokens) -> None:
+        """End what was opened with tokens that are no longer good for it."""
+        for routes in self._open:
+            routes.end_revoked(tokens)
+
     def _primary(self, router: Router, deliverers: Deliverers) -> Door:
         """The HTTP API with the pages."""
         settings, context = self._settings, self._context
@@ -195,7 +202,9 @@ class Doors:
     def _admin(self, backups: Backups, loop: asyncio.AbstractEventLoop) -> Door:
         """Zizq's admin API."""
         router = Router()
-        router.add("GET", "/events", Events(self._context, loop).open, streams=True)
+        events = Events(self._context, loop)
+        self._open.append(events)
+        router.add("GET", "/events", events.open, streams=True)
         router.add("POST", "/backup", backups.send, streams=True)
         router.add("POST", "/compact", Compacting(self._context, loop).compact, streams=True)
         api = AdminApi(self._api_settings("admin"), self._context.counters, router)

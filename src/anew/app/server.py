@@ -196,7 +196,8 @@ class Server:
     def reload(self) -> None:
         """Read the files of certificates and tokens again, and the settings.
 
-        The settings' cron entries and limits all count in one transaction. What cannot be read changes nothing. All other settings count at the next start.
+        The settings' cron entries and limits all count in one transaction. What cannot be read changes nothing. All other
+        settings count at the next start.
         """
         self.certificates.reload()
         self._reload_tokens()
@@ -222,6 +223,8 @@ class Server:
             log.error("the tokens cannot be read again; those from before stay in force", extra=reason)
         else:
             log.info("the tokens were read again", extra={"tokens": len(self._tokens)})
+            if self._doors is not None:
+                self._doors.end_revoked(self._tokens)
 
     def _reloaded(self, settings: Settings, result: Replaced | AnewError) -> None:
         if isinstance(result, AnewError):

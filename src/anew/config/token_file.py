@@ -84,7 +84,7 @@ def read_tokens(file: Path) -> list[Token]:
         token = _read_line(line, where)
         if token.digest in tokens:
             raise _refused(
-                where, token.name, "a token that no line above has; one with two roles: worker,producer"
+                where, token.name, "a token that no line above has (two roles of one: worker,producer)"
             )
         tokens[token.digest] = token
     return [*tokens.values()]
@@ -134,7 +134,7 @@ def _text_of(file: Path) -> str:
 def _read_line(line: str, where: str) -> Token:
     words = line.split()
     if len(words) != 3:
-        raise InvalidConfig(f"{where}: it has {len(words)} words; expected {_A_LINE}", field="tokens-file")
+        raise InvalidConfig(f"{where}: it is not three words; expected {_A_LINE}", field="tokens-file")
     digest, roles, name = words
     if not _DIGEST.fullmatch(digest):
         # Not shown: what stands there by mistake is most likely the token itself.

@@ -59,8 +59,8 @@ class ApiSettings:
 
     Attributes:
         token: The bearer token that every request must carry; None asks for none.
-        tokens: All tokens, `token` among them, where there is a file of them: every request must carry one with a role that its route
-            takes.
+        tokens: All tokens, `token` among them, where there is a file of them: every request must carry one, with a role that its
+            route takes.
         allowed_origins: Origins of other sites whose pages may use the API, as browsers write them.
         allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port. None serves any.
         secure: Clients speak TLS with this server.

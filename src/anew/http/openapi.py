@@ -49,7 +49,7 @@ REASONS = {
     204: "Done; there is no body.",
     400: "The request does not fit; the error names field, value and expectation.",
     401: "The bearer token is missing or wrong.",
-    403: "This server does not serve that host name.",
+    403: "The token's roles do not allow it, or this server does not serve that host name.",
     404: "There is no such job or record.",
     406: "`Accept` names nothing that is written here.",
     409: "The job's state forbids it, or a key has come with something else before.",

@@ -1,7 +1,8 @@
 """Which roles a route takes: a row for each method and path of every port that speaks HTTP. What has no row cannot be served.
 
-`admin` may do everything. `read` looks, at payloads too, but not at the secrets of subscriptions. `producer` brings work, and sees by
-its id what has become of it. `worker` takes work and says how it has ended. It may look at jobs, since who takes them sees them anyway.
+`admin` may do everything. `read` looks, at payloads too, but not at the secrets of subscriptions. `producer` brings work, and
+sees by its id what has become of it. `worker` takes work and says how it has ended. It may look at jobs, since who takes them
+sees them anyway.
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ from anew.http.packing import is_long, packing_payloads
 from anew.http.query_strings import comma_set, number, query_pairs
 from anew.http.render import ShownJob, taken_as_json, taken_job
 from anew.http.replies import reply_error
+from anew.http.roles import roles_of
 from anew.http.router import Doc, Router
+from anew.http.tokens import Tokens
 from anew.jobs.codec import U64_MAX
 from anew.net.chunks import Work
 from anew.net.seam import Kind, Request, Stream
@@ -49,6 +51,7 @@ class OpenTake:
         "_routes",
         "_stream",
         "_unpacked",
+        "authorization",
         "is_quiet",
         "last_sent",
         "since",
@@ -65,9 +68,11 @@ class OpenTake:
         prefetch: int,
         worker: str,
         interruption_limit: int | None = None,
+        authorization: bytes = b"",
     ) -> None:
         self._routes = routes
         self.worker = worker
+        self.authorization = authorization
         self._stream = stream
         self._framing = framing
         self.is_quiet = False
@@ -185,7 +190,8 @@ class TakeRoutes:
         if stream is None:
             return
         worker = request.headers.get(b"worker-id", b"").decode("utf-8", "replace") or secrets.token_hex(4)
-        taking = OpenTake(self, stream, framing, queues, prefetch, worker, limit)
+        given = request.headers.get(b"authorization", b"")
+        taking = OpenTake(self, stream, framing, queues, prefetch, worker, limit, given)
         self.open.add(taking)
         shown = "all" if queues is None else ",".join(queues)
         log.info("take stream opened", extra={"worker": worker, "queues": shown, "prefetch": prefetch})
@@ -215,6 +221,13 @@ class TakeRoutes:
             self.open.discard(taking)
             log.info("take stream closed", extra={"worker": taking.worker, "interrupted": interrupted})
             self.commit.remove_taker(taking.taker, interrupted=interrupted)
+
+    def end_revoked(self, tokens: Tokens) -> None:
+        """End the streams of tokens that no longer open one."""
+        roles = roles_of("GET", "/jobs/take")
+        for taking in list(self.open):
+            if not tokens.allow(taking.authorization, roles):
+                taking.end()
 
     def end_all(self) -> None:
         """End every stream cleanly and open no more."""

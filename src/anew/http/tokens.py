@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from anew.config.token_file import Token, digest_of, read_tokens
+from anew.http.roles import Roles
 
 MOST_REMEMBERED: Final = 1_000
 """Headers whose token is known without a digest."""
@@ -54,6 +55,11 @@ class Tokens:
     def find(self, secret: bytes) -> Token | None:
         """Find a token."""
         return self._by_digest.get(digest_of(secret))
+
+    def allow(self, authorization: bytes, roles: Roles) -> bool:
+        """Say whether a header brings a token with one of these roles."""
+        token = self.bearer(authorization)
+        return token is not None and not token.roles.isdisjoint(roles)
 
     def bearer(self, authorization: bytes) -> Token | None:
         """Find the token of an ``Authorization`` header; None unless it brings one as a bearer."""
