@@ -305,8 +305,9 @@ def test_an_admin_listener_beyond_loopback_needs_tls_and_a_token() -> None:
     assert "set a token" in said
     assert "for --admin-tls-cert and --admin-tls-key" in refused_bind(token="t", **public)
     assert "set a token" in refused_bind(**public, **pair)
-    for more in ({"token": "t"}, {"admin_tls_client_ca": "ca.pem"}):
+    for more in ({"token": "t"}, {"tokens_file": "tokens"}, {"admin_tls_client_ca": "ca.pem"}):
         assert not refused_bind(**public, **pair, **more)
+    assert not refused_bind(host="0.0.0.0", tokens_file="tokens", **PAIR)
     assert not refused_bind(insecure=True, **public)
     assert not refused_bind(no_admin=True, **public)
 

@@ -22,6 +22,7 @@ from anew.app.settled import (
     defaults_of,
     open_store,
     set_up_logs,
+    tokens_of,
     wire_limits,
 )
 from anew.clock import Clock
@@ -286,8 +287,7 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     settings = loaded.settings
     require_safe_bind(settings)
     certificates = certificates_of(settings)
-    listen = settings.listen
-    tokens = None if listen.tokens_file is None else Tokens(listen.tokens_file, listen.token)
+    tokens = tokens_of(settings)
     set_up_logs(settings)
     show_stacks_when_asked()
     _told(loaded)

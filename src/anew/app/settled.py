@@ -146,6 +146,16 @@ def api_settings(settings: Settings, *, secure: bool, tokens: Tokens | None = No
     )
 
 
+def tokens_of(settings: Settings) -> Tokens | None:
+    """Read the file of tokens, where there is one.
+
+    Raises:
+        InvalidConfig: It cannot be used.
+    """
+    file = settings.listen.tokens_file
+    return None if file is None else Tokens(file, settings.listen.token)
+
+
 def wire_limits(settings: Settings) -> WireLimits:
     """Give what a peer may ask of the wires."""
     limits = settings.limits
