@@ -110,7 +110,7 @@ def add_line(file: Path, line: str) -> None:
 
 
 def _text_of(file: Path) -> str:
-    """Read a file that nobody else may use: who can write it makes himself an administrator."""
+    """Read a file that nobody else may write: who can makes himself an administrator."""
     try:
         with file.open("rb") as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -119,8 +119,10 @@ def _text_of(file: Path) -> str:
         raise _unusable(
             file, reason_of(error), "a file of tokens; `anew token new --file` makes one"
         ) from error
-    if mode & 0o077:
-        raise _unusable(file, "others than its owner may use it", f"mode 0600: chmod 600 {file}")
+    if mode & 0o027:  # a group may read it, as it may read a private key: Kubernetes mounts secrets so
+        raise _unusable(
+            file, "others than its owner may write it, or all may read it", f"mode 0600: chmod 600 {file}"
+        )
     if len(data) > MOST_BYTES:
         raise _unusable(file, f"it has more than {MOST_BYTES} bytes", "fewer tokens")
     try:
