@@ -151,7 +151,7 @@ class Request(ABC):
         """Say how long ago it came, if that is known; else None. What came before it was read counts too."""
         return None
 
-    def hold_off(self) -> None:
+    def hold_off(self) -> None:  # noqa: B027 - HTTP/2 reads on: other requests share its connection
         """Read nothing more of its connection for a while, now that it is answered; only where it has sent nothing else."""
 
     @abstractmethod
