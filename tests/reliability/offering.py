@@ -111,15 +111,16 @@ class Crowd:
         ends = begun + int(self.order.sustain_s * 1e9)
         for line in self._lines:
             line.send([begun] * self.order.depth)
-        answered = 0
+        answered = in_time = 0
         while any(line.busy for line in self._lines):
             for line in self._ready(1):
                 for status in self._answers(line):
                     answered += status == 201
                     if time.time_ns() < ends:
+                        in_time += status == 201
                         line.send((begun,))
         self.report.stored = answered
-        self.report.sustained = answered / ((time.time_ns() - begun) / 1e9)
+        self.report.sustained = in_time / self.order.sustain_s
 
     def offer(self) -> None:
         """Send by the clock, then wait for the last answer."""
@@ -201,6 +202,7 @@ def main(order: Order) -> None:
     crowd = Crowd(order)
     if order.sustain_s:
         crowd.sustain()
+    if order.offer_s:
         crowd.offer()
     if order.burst:
         crowd.burst()

@@ -189,6 +189,25 @@ def test_reliability_45_twice_the_sustainable_load(tmp_path: Path, http2: bool, 
         assert report.kept_p99 < 250
 
 
+def test_reliability_45_thousands_who_ask_again_at_once(tmp_path: Path) -> None:
+    """Each of 3,000 clients sends its next request as soon as it has an answer, a refusal too: far more than can be served.
+
+    What is accepted meanwhile is held against what 100 of them get, in the same run; the client's own share is in both.
+    """
+    with Server(tmp_path / "data") as server:
+        few = offer(server.address, connections=100, sustain_s=2)
+        with settling(server.address) as settler:
+            many = offer(server.address, connections=3_000, sustain_s=4)
+            statuses = settler.stop()
+        print(f"{few.sustained:.0f} a second for 100 clients, {many.sustained:.0f} for 3,000")
+        assert not many.silent, "a refusal says when to come again"
+        assert set(statuses) == {204}, "settling is never refused"
+        with Client(server.address) as client:
+            assert count(client, "queue=q") == few.stored + many.stored, "stored is what was accepted"
+            wait_until(lambda: enqueue(client).status == 201, timeout=30, what="normal service afterwards")
+        assert many.sustained >= (0.8 if AS_PROMISED == 1 else 0.5) * few.sustained
+
+
 def test_reliability_45_a_burst_is_refused_early(tmp_path: Path) -> None:
     """400 clients send 64 requests each in one instant: more than can be stored in time.
 

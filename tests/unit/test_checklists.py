@@ -25,8 +25,8 @@ IN_PART: dict[str, dict[int, str]] = {
         23: "by night, with all of a million jobs in flight, a start took 12 to 15 s on a busy machine, not 10 s",
         28: "a name may have a NUL on SQLite; PostgreSQL refuses it, and says which",
         43: "minutes a night for each target, not an hour",
-        45: "at three times the load some 7 % of the peak are accepted, not 80 %: telling a client to come again takes half "
-        "as long as a job; no settlement is refused, and all is well again at once",
+        45: "of clients that send one request at a time, over HTTP/1.1; of those that send many without reading the answers "
+        "fewer are accepted, since telling a client to come again takes half as long as a job",
         57: "with 100,000 samples where objects lie in memory is seen too; the comparison is known to be one in constant time",
         59: "of sixteen planted bugs twelve have a test that must fail",
         60: "the minutes of a whole run are measured, not tested",

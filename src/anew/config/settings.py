@@ -38,7 +38,8 @@ class Listen:
         "file: other users of the machine can read flags.")
     tokens_file: Path | None = _of(None, "tokens-file", "path",  # noqa: RUF009 it gives a field, as all do
         "File of more tokens, each with its roles (admin, read, producer, worker), which `anew token new` writes. A request "
-        "without one of these tokens, or that of --token, is refused. Read again at SIGHUP; nobody but its owner may write it, nor all read it.")
+        "without one of these tokens, or that of --token, is refused. Read again at SIGHUP; nobody but its "
+        "owner may write it, nor all read it.")
     tls_cert: Path | None = _of(None, "tls-cert", "path",  # noqa: RUF009 it gives a field, as all do
         "Certificate of the HTTP port, with those that lead up to its authority (PEM): it speaks TLS, and nothing else. "
         "`anew tls init` makes one.", zizq=True)

@@ -107,6 +107,9 @@ class FwpPort:
         # that gets an error may drop the job.
         return Kind.other if request.line.startswith(_NEW_WORK) else Kind.settling
 
+    def came_ms_ago(self, request: FwpConnection) -> int | None:
+        return None  # never asked, as there is no new work
+
     def failed(self, request: FwpConnection) -> None:
         log.exception("unhandled error in the answer to a command")
         request.reply(replies.error("internal error"))

@@ -3,7 +3,11 @@
 A turn of the event loop reads all that very many clients have sent before any answer leaves, and what comes meanwhile waits in
 the kernel, where its age cannot be seen. So no turn hands over requests for longer than `turn_ms`: answers leave soon, nothing is
 unread for long, and what waits does so here, counted and timed. New work that has waited too long during an overload is shed:
-refusing costs little, and those behind are served in time.
+refusing costs less than serving, and those behind are served in time.
+
+It costs half as much all the same, so peers that come again at once could keep the server busy with refusals alone. So a connection
+whose request was shed is held off: it is not read before there is time to spare, or its peer has been told to come again. Then
+they come back one after another, or all who were refused in one instant would come back in one.
 
 The gate knows a request's size and its kind, and no protocol; `Admission` is one application's way through it.
 """
@@ -14,6 +18,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from anew.net.seam import App, Judge, Kind, Request, refusal
@@ -45,6 +50,16 @@ of a hundred connections in one turn would hold up the answers of all."""
 max_queued = 4096
 """Requests that may wait. It takes longer than `max_wait_ms` to serve so many, so one more is shed at once."""
 
+hold_off_ms = 1_000
+"""How long a connection is held off when there is no time to spare, as ``Retry-After`` tells its peer; up to twice that, so that
+they are spread."""
+
+back_at_once = 16
+"""Connections that are read again after each turn that has left time to spare."""
+
+_golden = (5**0.5 - 1) / 2
+"""Its multiples, without their whole parts, lie evenly between 0 and 1 however many there are."""
+
 max_queued_bytes = 64 << 20
 """Bytes of requests that may wait; a request above it is shed at once."""
 
@@ -61,6 +76,9 @@ class Service(Protocol[Requested]):
 
     def kind_of(self, request: Requested) -> Kind:
         """Say what a request is for; asked only when it may have to be shed."""
+
+    def came_ms_ago(self, request: Requested) -> int | None:
+        """Say how long ago a request came, if that is known; asked only when it may have to be shed."""
 
     @property
     def start(self) -> Callable[[Requested], None]:
@@ -97,6 +115,8 @@ class Gate:
         "_awake",
         "_bytes",
         "_counts_unread",
+        "_held_off",
+        "_holds",
         "_looked_ms",
         "_now_ms",
         "_overload_ended_ms",
@@ -115,6 +135,8 @@ class Gate:
         self._queue: deque[tuple[Any, Service[Any] | None, int]] = deque()
         self._bytes = 0  # of the requests in the queue
         self._pipelines: set[Held] = set()
+        self._held_off: dict[Held, asyncio.TimerHandle] = {}
+        self._holds = 0  # so far
         self._turning = False  # the end of this turn, or the work on the queue, is scheduled
         self._overload_ended_ms = -after_overload_ms
         self._until_ms = 0  # when this turn's time is used up; 0: there is none for newcomers
@@ -189,6 +211,23 @@ class Gate:
         self._pipelines.discard(connection)
         self._end_overload()
 
+    def hold_off(self, connection: Held) -> None:
+        """Let a connection that is not read go on when there is time to spare, or later, whatever comes first."""
+        self._holds += 1
+        wait_ms = hold_off_ms * (1 + (self._holds * _golden) % 1)
+        timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._come_back, connection)
+        self._held_off[connection] = timer
+
+    def holds_off(self, connection: Held) -> bool:
+        """Whether a connection has to wait before it may be read again."""
+        return connection in self._held_off
+
+    def holds_off_no_more(self, connection: Held) -> None:
+        """Forget a connection that has ended."""
+        timer = self._held_off.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
     def close(self) -> None:
         """Forget the requests that wait: nobody is there any more to read their answers."""
         self._queue.clear()
@@ -219,7 +258,10 @@ class Gate:
             # Not at once: first the answers to what was handed over may leave.
             self._since_ms, self._looked_ms = self._looked_ms, self._now_ms()
             asyncio.get_running_loop().call_soon(self._work)
-        elif self._counts_unread:
+            return
+        for connection in list(islice(self._held_off, back_at_once)):
+            self._come_back(connection)
+        if self._counts_unread:
             self._awake = True
             asyncio.get_running_loop().call_soon(self._rest)
 
@@ -248,6 +290,10 @@ class Gate:
         if queue:
             self._until_ms = 0
         asyncio.get_running_loop().call_soon(self._work if queue else self._turn_over)
+
+    def _come_back(self, connection: Held) -> None:
+        self.holds_off_no_more(connection)
+        self._let_go_on(connection)
 
     def _let_go_on(self, connection: Held) -> None:
         # What one connection meets with must not keep the others waiting for ever.
@@ -280,11 +326,13 @@ class Gate:
             self._start(request, service)
 
     def _start_or_shed(self, request: Requested, service: Service[Requested]) -> None:
-        """Serve a request that has waited too long, unless it brings new work."""
+        """Serve a request that may have waited too long, unless it has and brings new work."""
         if service.kind_of(request) is Kind.new_work:
-            service.shed(request)
-        else:
-            self._start(request, service)
+            waited_ms = service.came_ms_ago(request)
+            if waited_ms is None or waited_ms > max_wait_ms:
+                service.shed(request)
+                return
+        self._start(request, service)
 
     def _start(self, request: Requested, service: Service[Requested]) -> None:
         try:
@@ -310,17 +358,16 @@ class Admission:
         judge: The application's verdict about a head. Wires ask it as soon as a head is complete.
         start: The application itself.
         kind_of: What it says that a request is for.
-        shed: Has it refuse a request, since too many others wait.
     """
 
-    __slots__ = ("gate", "judge", "kind_of", "shed", "start")
+    __slots__ = ("_app", "gate", "judge", "kind_of", "start")
 
     def __init__(self, app: App, gate: Gate) -> None:
         self.gate = gate
         self.start: Callable[[Request], None] = app
         self.judge: Judge = app.judge
         self.kind_of: Callable[[Request], Kind] = app.kind_of
-        self.shed: Callable[[Request], None] = app.shed
+        self._app = app
 
     def hand(self, request: Request) -> None:
         """Hand over a complete request that has just been read and was not refused."""
@@ -328,6 +375,14 @@ class Admission:
 
     def size_of(self, request: Request) -> int:
         return len(request.body)
+
+    def came_ms_ago(self, request: Request) -> int | None:
+        return request.came_ms_ago()
+
+    def shed(self, request: Request) -> None:
+        """Have the application refuse a request, and hold its connection off."""
+        self._app.shed(request)
+        request.hold_off()
 
     def failed(self, request: Request) -> None:
         log.exception("unhandled error in the answer to a request")

@@ -73,6 +73,22 @@ def is_quiet(transport: asyncio.Transport) -> bool:
     return not transport.get_write_buffer_size() and _asked(transport, FIONREAD) == 0
 
 
+def silent_ms(transport: asyncio.Transport) -> int | None:
+    """Give how long ago the kernel received the last bytes of a peer, read or not; None if it does not say.
+
+    Source:
+        tcp(7), TCP_INFO: `tcpi_last_data_recv`, the twelfth of the words behind eight bytes.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or transport.is_closing():
+        return None
+    try:
+        told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
+    except OSError:
+        return None
+    return int.from_bytes(told[52:56], sys.byteorder) if len(told) == 56 else None
+
+
 def _asked(transport: asyncio.Transport, what: int) -> int | None:
     """Ask the kernel for a number of bytes; None if it does not say."""
     sock = transport.get_extra_info("socket")

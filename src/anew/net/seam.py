@@ -147,6 +147,13 @@ class Request(ABC):
             extra: Further headers, lower-case names.
         """
 
+    def came_ms_ago(self) -> int | None:
+        """Say how long ago it came, if that is known; else None. What came before it was read counts too."""
+        return None
+
+    def hold_off(self) -> None:  # noqa: B027 - HTTP/2 reads on: other requests share its connection
+        """Read nothing more of its connection for a while, now that it is answered; only where it has sent nothing else."""
+
     @abstractmethod
     def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
         """Send the head at once and give the body as a stream.

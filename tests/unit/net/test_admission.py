@@ -28,6 +28,7 @@ class Rig:
 
     Attributes:
         cost_ms: What it takes to serve a request.
+        came: How long ago a request came; None if that is not known.
     """
 
     def __init__(self, cost_ms: int = 0) -> None:
@@ -35,6 +36,7 @@ class Rig:
         self.clock.advance(1_000_000)
         self.gate = Gate(self.clock.monotonic)
         self.cost_ms = cost_ms
+        self.came: int | None = None
         self.got: list[tuple[Asked, bool]] = []
 
     def size_of(self, request: Asked) -> int:
@@ -42,6 +44,9 @@ class Rig:
 
     def kind_of(self, request: Asked) -> Kind:
         return request.kind
+
+    def came_ms_ago(self, request: Asked) -> int | None:
+        return self.came
 
     def start(self, request: Asked) -> None:
         self.got.append((request, False))
@@ -177,6 +182,67 @@ async def test_after_a_crowd_a_loop_that_has_slept_has_left_nobody_unread() -> N
     rig.clock.advance(150)
     rig.hand(1)
     assert [shed for _, shed in rig.got] == [False, False]
+
+
+@pytest.mark.parametrize(("came_ms", "shed"), [(None, True), (61, True), (60, False)])
+@in_loop
+async def test_what_may_have_waited_too_long_is_served_if_it_is_known_that_it_has_not(
+    came_ms: int | None, shed: bool
+) -> None:
+    rig = Rig(cost_ms=20)
+    rig.came = came_ms
+    rig.hand(65)
+    rig.clock.advance(41)
+    await rig.until(lambda: len(rig.got) == 65)
+    assert [was_shed for _, was_shed in rig.got] == [False] + [shed] * 64
+
+
+class HeldOff:
+    """A connection that is not read."""
+
+    went_on = False
+
+    def go_on(self) -> None:
+        self.went_on = True
+
+    def abort(self) -> None:
+        raise AssertionError("cut")
+
+
+@in_loop
+async def test_after_a_turn_with_time_to_spare_16_connections_are_read_again_the_first_first() -> None:
+    rig, crowd = Rig(), [HeldOff() for _ in range(20)]
+    for one in crowd:
+        rig.gate.hold_off(one)
+    rig.hand(1)
+    await rig.until(lambda: crowd[0].went_on)
+    assert [one.went_on for one in crowd] == [True] * 16 + [False] * 4
+    rig.hand(1)
+    await rig.until(lambda: crowd[16].went_on)
+    assert not any(rig.gate.holds_off(one) for one in crowd)
+
+
+@in_loop
+async def test_while_requests_wait_none_is_read_again() -> None:
+    rig, one = Rig(cost_ms=20), HeldOff()
+    rig.gate.hold_off(one)
+    rig.hand(3)
+    await rig.until(lambda: len(rig.got) == 3)
+    assert not one.went_on
+    await rig.until(lambda: one.went_on)
+
+
+@in_loop
+async def test_without_time_to_spare_they_are_spread_over_the_second_after_the_one_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The golden ratio's first five multiples without their whole parts: .618, .236, .854, .472, .090."""
+    waits: list[float] = []
+    rig, loop = Rig(), asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda wait_s, *rest: waits.append(round(wait_s, 3)))
+    for _ in range(5):
+        rig.gate.hold_off(HeldOff())
+    assert waits == [1.618, 1.236, 1.854, 1.472, 1.09]
 
 
 @pytest.mark.parametrize(("since_ms", "now_ms", "shed"), [(0, 60, False), (0, 61, True), (1, 62, False)])

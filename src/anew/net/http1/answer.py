@@ -138,6 +138,12 @@ class Http1Request(Request):
         conn.written += len(data)
         conn.transport.write(data)
 
+    def came_ms_ago(self) -> int | None:
+        return self.conn.came_ms_ago(self)
+
+    def hold_off(self) -> None:
+        self.conn.hold_off()
+
     def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
         conn = self.conn
         if not conn.owes(self):

@@ -228,6 +228,7 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
+        self._gate.holds_off_no_more(self)
         self._linger_no_more()
         self._stage = closed
         self._ending = True
@@ -618,7 +619,7 @@ class Http1Connection(asyncio.Protocol):
 
     def go_on(self) -> None:
         """Go on with what was read already, and read again if little of it is left."""
-        if self._blocked:
+        if self._blocked or self._gate.holds_off(self):
             return
         if self._stage == ahead and self.current is None:
             self._take_ahead()
@@ -651,6 +652,16 @@ class Http1Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     # ---- what requests and streams call
+
+    def came_ms_ago(self, request: Http1Request) -> int | None:
+        """Say how long ago a request came; the kernel knows of the newest bytes alone, so only if nothing was sent ahead."""
+        return None if request.plain is None or self._parsing else peer.silent_ms(self.transport)
+
+    def hold_off(self) -> None:
+        """Read nothing until the gate lets us go on, unless a request is under way or more has been read."""
+        if self._stage == idle and self.current is None and not self._parsing:
+            self._pause()
+            self._gate.hold_off(self)
 
     @property
     def half_closed(self) -> bool:
