@@ -179,10 +179,11 @@ def test_a_key_is_its_owners_alone_from_its_first_moment_on(
         modes[Path(file).name.split(".")[1]] = stat.S_IMODE(os.fstat(handle).st_mode)
         return handle
 
-    monkeypatch.setattr(issuing.os, "open", noting)
     before = os.umask(0)
     try:
-        place = kept(tmp_path / "new" / "tls", authority)
+        with monkeypatch.context() as patch:
+            patch.setattr(issuing.os, "open", noting)
+            place = kept(tmp_path / "new" / "tls", authority)
     finally:
         os.umask(before)
     assert modes == {"ca-key": 0o600, "ca-cert": 0o644}

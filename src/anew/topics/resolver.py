@@ -32,7 +32,9 @@ class Resolver:
             OSError: There is none, or no server of names answered.
         """
         running = self._running.get(name)
-        if running is None:
+        if (
+            running is None or running.done()
+        ):  # then it was an answer of before, which `_end` has not seen yet
             running = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, name)
             self._running[name] = running
             running.add_done_callback(lambda done: self._end(name, done))
@@ -43,7 +45,8 @@ class Resolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _end(self, name: str, done: asyncio.Future[list[str]]) -> None:
-        del self._running[name]
+        if self._running.get(name) is done:
+            del self._running[name]
         if not done.cancelled():
             done.exception()  # nobody may be left who takes it
 

@@ -33,7 +33,7 @@ def test_a_body_is_fitted_into_a_struct() -> None:
         (b'{"message":', "invalid JSON", ""),
         (b'{"message":"\xff"}', "invalid JSON: not UTF-8 at byte 12", ""),
         (b"[" * 5_000, "expected object, got array", ""),
-        (b'{"more":' + b"[" * 100_000, "invalid JSON: nested too deeply", ""),
+        (b'{"more":' + b"[" * 1_000_000, "invalid JSON: nested too deeply", ""),
         (b'{"message":1,"retry_at":' + b"1" * 5_000 + b"}", "invalid JSON", ""),
         (
             b'{"message":[' + b"1," * 70_000 + b"1]}",
@@ -42,7 +42,7 @@ def test_a_body_is_fitted_into_a_struct() -> None:
         ),
         (b'{"message":1,"more":[}', "invalid JSON", ""),
         (b"[1]", "expected object, got array", ""),
-        (b'{"message":' + b"[" * 900 + b"]" * 900 + b"}", "invalid JSON: nested too deeply", ""),
+        (b'{"message":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", "invalid JSON: nested too deeply", ""),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(body: bytes, words: str, field: str) -> None:
@@ -117,7 +117,7 @@ def test_of_a_long_text_that_does_not_fit_only_the_beginning_is_written_out() ->
 
 
 @pytest.mark.parametrize(
-    ("form", "piece"), [(JSON, b"[" * 2_000 + b"]" * 2_000), (MSGPACK, b"\x91" * 2_000 + b"\x90")]
+    ("form", "piece"), [(JSON, b"[" * 1_000_000 + b"]" * 1_000_000), (MSGPACK, b"\x91" * 1_000_000 + b"\x90")]
 )
 def test_members_that_nest_too_deeply_are_refused(form: Format, piece: bytes) -> None:
     with pytest.raises(MalformedRequest, match="nested too deeply"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -48,6 +49,30 @@ def test_each_question_is_asked_anew(names: Names) -> None:
 
     asyncio.run(ask())
     assert names.asked == ["a.test"] * 3
+
+
+def test_an_answer_that_is_there_at_once_is_kept_for_nobody(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.14 on a thread may have answered before the loop waits for it."""
+
+    async def ask() -> None:
+        def at_once(
+            threads: object, look_up: Callable[[str], list[str]], name: str
+        ) -> asyncio.Future[list[str]]:
+            answered = loop.create_future()
+            answered.set_result(look_up(name))
+            return answered
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "run_in_executor", at_once)
+        resolver = Resolver()
+        for address in ("1.2.3.4", "127.0.0.1"):
+            names.answers["a.test"] = [address]
+            assert await resolver("a.test") == [address]
+        resolver.close()
+
+    asyncio.run(ask())
 
 
 def test_questions_about_one_name_at_one_time_are_one(names: Names) -> None:
