@@ -22,7 +22,6 @@ IN_PART: dict[str, dict[int, str]] = {
         10: "that one connection writes at a time is shown by the turnstile's tests, without the number",
         14: "a jid is known again for as long as its job is stored, with a switch; not for ten minutes after its end",
         17: "by Faktory's protocol an ACK names a job and no attempt, so one that comes late can end the next attempt",
-        23: "by night, with all of a million jobs in flight, a start took 12 to 15 s on a busy machine, not 10 s",
         28: "a name may have a NUL on SQLite; PostgreSQL refuses it, and says which",
         43: "minutes a night for each target, not an hour",
         45: "of clients that send one request at a time, over HTTP/1.1; of those that send many without reading the answers "

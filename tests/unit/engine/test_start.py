@@ -39,6 +39,25 @@ def test_what_was_in_flight_is_ready_again(tmp_path: Path, jobs: int, batch: int
     again.store.close()
 
 
+def test_jobs_without_a_session_are_looked_for_once_however_many_others_are_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That goes over all jobs in flight: once a batch it took as long as all the rest."""
+    rig = Rig(open_sqlite(tmp_path))
+    rig.do(plain(35))
+    rig.worker()
+    again = restarted(rig, tmp_path)
+    looked: list[int | None] = []
+    held_by = again.store.held_by
+    monkeypatch.setattr(
+        again.store, "held_by", lambda session, limit: looked.append(session) or held_by(session, limit)
+    )
+    assert recover(again.engine, limit=10) == 35
+    assert looked.count(None) == 1
+    assert len(looked) == 5
+    again.store.close()
+
+
 def test_a_restart_is_no_interruption_and_keeps_the_order(tmp_path: Path) -> None:
     rig = Rig(open_sqlite(tmp_path))
     keys = rig.put(*(new_job(priority=p) for p in (2, 1, 3)))
