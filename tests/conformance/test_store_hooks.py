@@ -11,7 +11,8 @@ from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.progress import Progress, Word
 from anew.jobs.unique import Lock, Scope
-from anew.store.protocol import BatchParts, Store, TrackedProgress
+from anew.store.hook_rows import BatchParts, TrackedProgress
+from anew.store.protocol import Store
 
 from .helpers import NOW, batch, change, hold, insert, new_job
 

@@ -6,7 +6,8 @@ from anew.jobs import State
 from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.key_limits import KeyLimit, KeyStanding
 from anew.jobs.limits import FULL, Bucket, Throttle, rate
-from anew.store.protocol import Filter, LimitedJob, LimitedKey, Store
+from anew.store.limit_rows import LimitedJob, LimitedKey
+from anew.store.protocol import Filter, Store
 
 from .conftest import Opened
 from .helpers import ALL, NOW, batch, hold, new_job, one, put, take, taken_keys

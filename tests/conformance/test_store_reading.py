@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from anew.jobs import ENDED, Change, State
-from anew.store.protocol import Device, Filter, Page, QueueRow, Store
+from anew.store.page_reads import QueueRow
+from anew.store.protocol import Device, Filter, Page, Store
 from anew.store.sql.migrations import migrations
 
 from .conftest import Opened

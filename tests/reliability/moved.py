@@ -30,7 +30,7 @@ BUGS: dict[str, tuple[type[Any], str]] = {
     "batches": (SqlHooks, "write_batches"),
     "callbacks": (Hooks, "_call_back"),
     "slots": (Takes, "occupy"),
-    "crons": (Crontab, "write_crons"),
+    "crons": (Crontab, "write"),
 }
 
 

@@ -25,7 +25,7 @@ from anew.jobs.key_limits import (
 )
 from anew.jobs.limits import FULL, Throttle
 from anew.jobs.state import State
-from anew.store.protocol import LimitedJob, LimitRows
+from anew.store.limit_rows import LimitedJob, LimitRows
 
 LOOKS = 100
 """Keys that one batch looks at because their time has come: some milliseconds' work."""

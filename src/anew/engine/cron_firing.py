@@ -20,7 +20,7 @@ from anew.jobs import NewJob
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.cron_entry import tick
 from anew.jobs.zizq_ties import NOTHING, said_of
-from anew.store.protocol import CronRow
+from anew.store.cron_rows import CronRow
 from anew.zones import offsets
 
 log = logging.getLogger("anew.engine")
@@ -40,9 +40,9 @@ def fire_due(batch: Batch) -> int:
     fired = 0
     after: list[CronRow] = []
     try:
-        due = batch.store.due_crons(batch.now, FIRED)
+        due = batch.store.cron.due(batch.now, FIRED)
     except UnicodeDecodeError:
-        stopped = batch.store.stop_damaged_crons(batch.now, FIRED)
+        stopped = batch.store.cron.stop_damaged(batch.now, FIRED)
         log.exception("cron entries cannot be read and are stopped", extra={"entries": stopped})
         batch.cron_changed = stopped > 0  # the others fire in the next batch
         return 0
@@ -61,7 +61,7 @@ def fire_due(batch: Batch) -> int:
             if entered is None:
                 entry = replace(entry, last_fired_at=row.entry.last_fired_at)
         after.append(replace(row, entry=entry))
-    batch.store.write_crons(after)
+    batch.store.cron.write(after)
     batch.cron_changed = True
     return fired
 

@@ -17,7 +17,7 @@ from anew.errors import Conflict, InvalidInput, NotFound, TooLarge
 from anew.jobs import NewJob
 from anew.jobs.cron import parse_cron
 from anew.jobs.cron_entry import NO_CATCH_UP_MS, CronGroup, put, set_paused
-from anew.store.protocol import CronRow
+from anew.store.cron_rows import CronRow
 from anew.zones import offsets
 
 LISTED = 1_000
@@ -97,16 +97,16 @@ def put_cron(group: str, new: NewCron, *, replaces: bool = True) -> Callable[[Ba
     _checked(new)
 
     def verb(batch: Batch) -> CronRow:
-        stored = batch.store.cron(group, new.name)
+        stored = batch.store.cron.entry(group, new.name)
         if stored is not None and not replaces:
             raise Conflict(f"cron entry '{new.name}' already exists in group '{group}'")
         standing = _group(batch, group)
         row = _put(batch, group, new, stored, standing)
-        count, size = batch.store.cron_extent(group)
+        count, size = batch.store.cron.extent(group)
         if stored is None and count >= MOST_ENTRIES:
             raise TooLarge(f"cron group {group!r}: expected at most {MOST_ENTRIES} entries", field="entries")
         _check_size(group, size - (0 if stored is None else len(stored.job)) + len(row.job))
-        batch.store.write_cron_group(group, standing)
+        batch.store.cron.write_group(group, standing)
         _write(batch, [row])
         return row
 
@@ -122,7 +122,7 @@ def remove_cron(group: str, name: str) -> Callable[[Batch], None]:
 
     def verb(batch: Batch) -> None:
         _find(batch, group, name)
-        batch.store.drop_crons([(group, name)])
+        batch.store.cron.drop([(group, name)])
         batch.cron_changed = True
 
     return verb
@@ -180,12 +180,12 @@ def list_crons(after: tuple[str, str] = ("", ""), limit: int = LISTED) -> Callab
     Returns:
         A verb that gives them.
     """
-    return lambda batch: batch.store.all_crons(after, limit)
+    return lambda batch: batch.store.cron.all_entries(after, limit)
 
 
 def has_entries(group: str) -> Callable[[Batch], bool]:
     """Give a verb that reports whether a group has any entry."""
-    return lambda batch: batch.store.cron_extent(group)[0] > 0
+    return lambda batch: batch.store.cron.extent(group)[0] > 0
 
 
 # -- groups
@@ -224,7 +224,7 @@ def replace_group(
 
     def verb(batch: Batch) -> Replaced:
         has_row = bool(wanted) or stays
-        standing = _group(batch, group) if has_row else batch.store.cron_group(group) or CronGroup()
+        standing = _group(batch, group) if has_row else batch.store.cron.group(group) or CronGroup()
         standing = replace(standing, timezone=timezone)
         if paused is not None:
             standing = set_paused(standing, paused, batch.now)
@@ -236,10 +236,10 @@ def replace_group(
         changed = [row for row in rows if _differs(row, stored.get(row.name))]
         removed = sorted(stored.keys() - wanted)
         if has_row:
-            batch.store.write_cron_group(group, standing)
+            batch.store.cron.write_group(group, standing)
         _write(batch, changed)
-        batch.store.drop_crons((row.group, row.name) for row in former.values())
-        batch.store.drop_crons((group, name) for name in removed)
+        batch.store.cron.drop((row.group, row.name) for row in former.values())
+        batch.store.cron.drop((group, name) for name in removed)
         for name in {row.group for row in former.values()} | (set() if has_row else {group}):
             _drop_empty(batch, name)
         return Replaced([row.name for row in changed], removed, standing, rows)
@@ -256,8 +256,8 @@ def pause_group(group: str, paused: bool) -> Callable[[Batch], GroupRows]:
 
     def verb(batch: Batch) -> GroupRows:
         standing = set_paused(_find_group(batch, group), paused, batch.now)
-        batch.store.write_cron_group(group, standing)
-        return GroupRows(standing, batch.store.crons(group, "", LISTED))
+        batch.store.cron.write_group(group, standing)
+        return GroupRows(standing, batch.store.cron.entries(group, "", LISTED))
 
     return verb
 
@@ -271,7 +271,7 @@ def remove_group(group: str) -> Callable[[Batch], None]:
 
     def verb(batch: Batch) -> None:
         _find_group(batch, group)
-        batch.store.drop_cron_group(group)
+        batch.store.cron.drop_group(group)
         batch.cron_changed = True
 
     return verb
@@ -280,7 +280,7 @@ def remove_group(group: str) -> Callable[[Batch], None]:
 def remove_groups(batch: Batch) -> int:
     """Remove all groups with their entries: a verb that reports how many groups there were."""
     batch.cron_changed = True
-    return batch.store.drop_all_crons()
+    return batch.store.cron.drop_all()
 
 
 def show_group(group: str) -> Callable[[Batch], GroupRows]:
@@ -289,12 +289,12 @@ def show_group(group: str) -> Callable[[Batch], GroupRows]:
     Returns:
         A verb that gives it; it raises NotFound if there is none.
     """
-    return lambda batch: GroupRows(_find_group(batch, group), batch.store.crons(group, "", LISTED))
+    return lambda batch: GroupRows(_find_group(batch, group), batch.store.cron.entries(group, "", LISTED))
 
 
 def list_groups(batch: Batch) -> list[str]:
     """List the names of all groups, by their bytes: a verb."""
-    return batch.store.cron_groups(MOST_GROUPS)
+    return batch.store.cron.groups(MOST_GROUPS)
 
 
 def _checked(new: NewCron) -> NewCron:
@@ -305,15 +305,15 @@ def _checked(new: NewCron) -> NewCron:
 
 def _group(batch: Batch, name: str) -> CronGroup:
     """Give a group that is to have a row: as it stands, or a new one."""
-    found = batch.store.cron_group(name)
-    if found is None and len(batch.store.cron_groups(MOST_GROUPS)) >= MOST_GROUPS:
+    found = batch.store.cron.group(name)
+    if found is None and len(batch.store.cron.groups(MOST_GROUPS)) >= MOST_GROUPS:
         message = f"cron group {name!r}: expected at most {MOST_GROUPS} groups; remove one"
         raise TooLarge(message, field="group", value=name)
     return found or CronGroup()
 
 
 def _find_group(batch: Batch, name: str) -> CronGroup:
-    found = batch.store.cron_group(name)
+    found = batch.store.cron.group(name)
     if found is None:
         raise NotFound(f"cron group '{name}' not found")
     return found
@@ -321,9 +321,9 @@ def _find_group(batch: Batch, name: str) -> CronGroup:
 
 def _drop_empty(batch: Batch, name: str) -> None:
     """Remove a group that has no entries and is not paused."""
-    found = batch.store.cron_group(name)
-    if found is not None and not found.paused and batch.store.cron_extent(name)[0] == 0:
-        batch.store.drop_cron_group(name)
+    found = batch.store.cron.group(name)
+    if found is not None and not found.paused and batch.store.cron.extent(name)[0] == 0:
+        batch.store.cron.drop_group(name)
 
 
 def _check_size(group: str, size: int) -> None:
@@ -356,9 +356,9 @@ def _differs(row: CronRow, stored: CronRow | None) -> bool:
 
 
 def _all_of(batch: Batch, group: str) -> list[CronRow]:
-    rows = found = batch.store.crons(group, "", LISTED)
+    rows = found = batch.store.cron.entries(group, "", LISTED)
     while len(found) == LISTED:
-        found = batch.store.crons(group, found[-1].name, LISTED)
+        found = batch.store.cron.entries(group, found[-1].name, LISTED)
         rows = rows + found
     return rows
 
@@ -380,12 +380,12 @@ def _type_of(row: CronRow) -> str | None:
 
 
 def _find(batch: Batch, group: str, name: str) -> CronRow:
-    row = batch.store.cron(group, name)
+    row = batch.store.cron.entry(group, name)
     if row is None:
         raise NotFound(f"cron entry '{name}' not found in group '{group}'")
     return row
 
 
 def _write(batch: Batch, rows: Sequence[CronRow]) -> None:
-    batch.store.write_crons(rows)
+    batch.store.cron.write(rows)
     batch.cron_changed = True

@@ -136,7 +136,7 @@ class Engine:
         self._relay = None if store.outbox is None else Relay(store.outbox)
         self.due_at = store.next_due()
         self._slot_ends_at: int | None = None
-        self._cron_at = store.next_slot()
+        self._cron_at = store.cron.next_slot()
         self._limit_at = store.key_limits.next_look()
 
     @property
@@ -262,7 +262,7 @@ class Engine:
             if batch.due_changed:
                 self.due_at = self.store.next_due()
             if batch.cron_changed:
-                self._cron_at = self.store.next_slot()
+                self._cron_at = self.store.cron.next_slot()
             if batch.looked():
                 self._limit_at = self.store.key_limits.next_look()
             if batch.take_goes_on:
@@ -312,7 +312,7 @@ class Engine:
         """Another process has written: what is remembered of the rows is read again."""
         self.parts.taken_away += 1
         self.due_at = self.store.next_due()
-        self._cron_at = self.store.next_slot()
+        self._cron_at = self.store.cron.next_slot()
         self._limit_at = self.store.key_limits.next_look()
         self.dispatcher.notice_others()
         self.fetches.notice_others()
@@ -322,7 +322,7 @@ class Engine:
         try:
             self.store.rollback()
             self.due_at = self.store.next_due()
-            self._cron_at = self.store.next_slot()
+            self._cron_at = self.store.cron.next_slot()
             self._limit_at = self.store.key_limits.next_look()
         except StoreBusy:
             pass  # the way to the store is lost: the next `begin` has all of it read again

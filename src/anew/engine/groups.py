@@ -15,7 +15,7 @@ from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs.batches import BatchRow, Callback, child_joined, committed, purge_at
 from anew.jobs.batches import new_batch as new_row
 from anew.jobs.codec import PushedJob
-from anew.store.protocol import BatchParts
+from anew.store.hook_rows import BatchParts
 
 NO_BATCH = "no such batch"
 

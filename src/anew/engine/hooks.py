@@ -41,7 +41,9 @@ from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
-from anew.store.protocol import LimitedJob, Store, TrackedProgress
+from anew.store.hook_rows import TrackedProgress
+from anew.store.limit_rows import LimitedJob
+from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
 

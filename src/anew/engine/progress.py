@@ -12,7 +12,7 @@ from anew.engine.batch import Batch
 from anew.jobs.hooks import Hook
 from anew.jobs.progress import Progress, followed, is_over, reported
 from anew.jobs.state import State
-from anew.store.protocol import TrackedProgress
+from anew.store.hook_rows import TrackedProgress
 from anew.units import DAY_MS
 
 LONGEST_EXTENSION_MS = DAY_MS

@@ -15,29 +15,18 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from anew.engine.ops import Call, Op
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
-from anew.jobs.breaker import BreakerRow
 from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
-from anew.store.protocol import (
-    Due,
-    FailureGroup,
-    Filter,
-    LimitedJob,
-    LimitedKeys,
-    Page,
-    Process,
-    QueueRow,
-    Reader,
-    Store,
-    StoreFacts,
-)
+from anew.store.limit_rows import LimitedJob
+from anew.store.page_reads import PageReads
+from anew.store.protocol import Filter, Page, Reader, Store
 from anew.store.topics import TopicFigures
 
 log = logging.getLogger("anew.engine")
@@ -79,38 +68,6 @@ class Overview(NamedTuple):
     counts: Counts
     listed: Mapping[str, bool]
     ended: Mapping[int, tuple[int, int]]
-
-
-class PageReads(Protocol):
-    """What pages look at, several things for each: the part of `Reader` that walks no list of jobs."""
-
-    def totals(self) -> Mapping[State, int]: ...
-
-    def busiest(self, most: int) -> list[QueueRow]: ...
-
-    def queue_rows(self, start: str, most: int) -> list[QueueRow]: ...
-
-    def queue_count(self) -> int: ...
-
-    def processes(self, most: int) -> list[Process]: ...
-
-    def ended(self) -> Mapping[int, tuple[int, int]]: ...
-
-    def oldest_ready(self, most: int) -> int | None: ...
-
-    def ready_since(self, queues: Sequence[str]) -> Mapping[str, int]: ...
-
-    def due_until(self, most: int) -> Due: ...
-
-    def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]: ...
-
-    def failing(self, most: int, groups: int) -> list[FailureGroup]: ...
-
-    def breakers(self, most: int, shown: int) -> list[BreakerRow]: ...
-
-    def limited_keys(self, after: str, most: int, shown: int, *, idle: bool) -> LimitedKeys: ...
-
-    def facts(self) -> StoreFacts: ...
 
 
 class Ties(NamedTuple):

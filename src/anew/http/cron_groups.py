@@ -45,7 +45,7 @@ from anew.jobs.cron import parse_cron
 from anew.jobs.names import check_length, check_name
 from anew.net.chunks import Work
 from anew.net.seam import Request
-from anew.store.protocol import CronRow
+from anew.store.cron_rows import CronRow
 from anew.units import shown
 from anew.zones import offsets
 

@@ -27,7 +27,7 @@ from anew.jobs.cron_entry import NO_CATCH_UP_MS
 from anew.jobs.names import check_name
 from anew.net.chunks import Work
 from anew.net.seam import Request
-from anew.store.protocol import CronRow
+from anew.store.cron_rows import CronRow
 
 MAX_BODY = 4 << 20
 """Bytes of a group's entries."""

@@ -6,6 +6,9 @@ line) in step in the same transaction. Which move is legal, when a job runs agai
 
 Any number of processes may have one store open. Each has a session, and what one of them remembers of the rows is a cache: `begin`
 reports whether somebody else has written since.
+
+What a store keeps beside jobs has protocols of its own: `cron_rows.py`, `hook_rows.py`, `limit_rows.py` and `topics.py`; what pages
+for people ask of its reader is in `page_reads.py`.
 """
 
 from __future__ import annotations
@@ -15,27 +18,46 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from anew.clock import Clock
 from anew.errors import AnewError, StoreBusy
-from anew.jobs.batches import BatchRow
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
-from anew.jobs.cron_entry import CronEntry, CronGroup
-from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
-from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
+from anew.jobs.key_limits import Place
 from anew.jobs.limits import Throttle
 from anew.jobs.moved import MovedJob
 from anew.jobs.outcomes import HoldKind
-from anew.jobs.progress import Progress
 from anew.jobs.state import State
-from anew.jobs.unique import Lock
+from anew.store.cron_rows import CronRows
+from anew.store.hook_rows import HookRows
+from anew.store.limit_rows import LimitRows
+from anew.store.page_reads import PageReads
 from anew.store.topics import TopicFigures, TopicRows
+
+
+class Hold(Struct, frozen=True, gc=False):
+    """The hold that a take writes on each of its jobs.
+
+    Attributes:
+        kind: Who holds it.
+        token: Different for each take; with the key it names one attempt.
+        owner: The session of the process that answers for it.
+        deadline: When it lapses, by lease time; None while its session lasts. That of a reservation is when it begins: the store
+            adds how long its job may take.
+        now: When the jobs were taken, epoch ms.
+    """
+
+    kind: HoldKind
+    token: int
+    owner: int
+    deadline: int | None
+    now: int
+
 
 TakenRow = tuple[
     int,  # key
@@ -89,111 +111,23 @@ class Named(NamedTuple):
     token: int
 
 
-class CronRow(Struct, frozen=True, gc=False):
-    """A stored cron entry.
+NOBODY: Mapping[int, str | None] = MappingProxyType({})
+"""That nobody is known to have run the attempts that are written."""
+
+
+class Rewrite(Struct, frozen=True, gc=False):
+    """A job as somebody's change has made it, and where it stood before.
 
     Attributes:
-        group, name: Its key.
-        entry: Its schedule.
-        job: What it enqueues; the store does not look into it.
-        group_paused: Its group is paused; not written with it.
-        group_timezone: Its group's zone; neither is this.
+        job: Its new values. What only takes and the ends of attempts write is not looked at.
     """
 
-    group: str
-    name: str
-    entry: CronEntry
-    job: bytes
-    group_paused: bool = False
-    group_timezone: str | None = None
-
-    @property
-    def zone(self) -> str | None:
-        """The zone that its expression means: an IANA name; None is the server's own."""
-        return self.group_timezone if self.entry.timezone is None else self.entry.timezone
-
-
-class Due(NamedTuple):
-    """Jobs that wait for their time.
-
-    Attributes:
-        jobs: How many of them were looked at.
-        latest: When the last of these comes due, epoch ms; None if there is none.
-    """
-
-    jobs: int
-    latest: int | None
-
-
-class QueueRow(NamedTuple):
-    """A queue that has jobs or is paused.
-
-    Attributes:
-        name: Its name.
-        paused: It hands out nothing.
-        jobs: How many it has in each state.
-    """
-
-    name: str
-    paused: bool
-    jobs: Mapping[State, int]
-
-
-class FailureGroup(NamedTuple):
-    """Jobs of one type that last failed with the same class of error.
-
-    Attributes:
-        type: The jobs' type.
-        error_type: The class; None where none was told.
-        dead, retrying: How many of them are dead, and how many will be tried again.
-        failed_at: The latest of these failures, epoch ms.
-        message: Its message, at most 1,000 characters.
-    """
-
-    type: str
-    error_type: str | None
-    dead: int
-    retrying: int
-    failed_at: int
-    message: str
+    job: Job
+    was_queue: str
+    was_state: State
 
 
 Range = tuple[int, int]
-
-
-class LeaseClock(NamedTuple):
-    """What the store keeps of lease time; see `anew.engine.lease_time`.
-
-    Attributes:
-        jumped: The sum of the wall clock's jumps, ms: lease time is the wall clock less this.
-        noted: The lease time when it was last written down, ms.
-    """
-
-    jumped: int
-    noted: int
-
-
-class Hold(Struct, frozen=True, gc=False):
-    """The hold that a take writes on each of its jobs.
-
-    Attributes:
-        kind: Who holds it.
-        token: Different for each take; with the key it names one attempt.
-        owner: The session of the process that answers for it.
-        deadline: When it lapses, by lease time; None while its session lasts. That of a reservation is when it begins: the store
-            adds how long its job may take.
-        now: When the jobs were taken, epoch ms.
-    """
-
-    kind: HoldKind
-    token: int
-    owner: int
-    deadline: int | None
-    now: int
-
-
-NOBODY: Mapping[int, str | None] = MappingProxyType({})
-"""That nobody is known to have run the attempts that are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,46 +181,6 @@ class Page:
     limit: int = 50
 
 
-class Rewrite(Struct, frozen=True, gc=False):
-    """A job as somebody's change has made it, and where it stood before.
-
-    Attributes:
-        job: Its new values. What only takes and the ends of attempts write is not looked at.
-    """
-
-    job: Job
-    was_queue: str
-    was_state: State
-
-
-class Session(NamedTuple):
-    """A process that may hold jobs.
-
-    Attributes:
-        alive: Whether it still runs.
-    """
-
-    id: int
-    pid: int
-    started_at: int
-    alive: bool
-
-
-class Process(NamedTuple):
-    """A process that may hold jobs, for people.
-
-    Attributes:
-        session: Its number.
-        started_at: Since when it has the store open, epoch ms.
-        jobs: How many it holds, by streams and reservations that came to it too.
-    """
-
-    session: int
-    pid: int
-    started_at: int
-    jobs: int
-
-
 @dataclass(slots=True)
 class Identity:
     """What a store keeps about itself for life.
@@ -305,6 +199,429 @@ class Identity:
 
 
 LAST_KEY = (1 << 63) - 1
+
+
+class LeaseClock(NamedTuple):
+    """What the store keeps of lease time; see `anew.engine.lease_time`.
+
+    Attributes:
+        jumped: The sum of the wall clock's jumps, ms: lease time is the wall clock less this.
+        noted: The lease time when it was last written down, ms.
+    """
+
+    jumped: int
+    noted: int
+
+
+class Session(NamedTuple):
+    """A process that may hold jobs.
+
+    Attributes:
+        alive: Whether it still runs.
+    """
+
+    id: int
+    pid: int
+    started_at: int
+    alive: bool
+
+
+class Store(Protocol):
+    """One engine's memory. See the module's text for who calls what when."""
+
+    identity: Identity
+
+    clock: Clock
+    """What decides the time of all that is stored: this machine's, or the database's."""
+
+    @property
+    def session(self) -> int:
+        """This process's number; another one after others have taken it for dead, which `begin` finds out."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether each call waits for a network, so that none is to be made in an event loop's thread."""
+
+    @property
+    def limits(self) -> Mapping[str, Throttle]:
+        """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
+
+    @property
+    def hooks(self) -> HookRows:
+        """What jobs are tied to."""
+
+    @property
+    def key_limits(self) -> LimitRows:
+        """Keys that bound jobs."""
+
+    @property
+    def topics(self) -> TopicRows:
+        """Topics, and what is published on them."""
+
+    @property
+    def cron(self) -> CronRows:
+        """Cron entries and their groups."""
+
+    @property
+    def staging(self) -> Staging:
+        """How long payloads are written ahead."""
+
+    @property
+    def outbox(self) -> OutboxRows | None:
+        """What other transactions have left, where a store has that."""
+
+    @property
+    def device(self) -> Device | None:
+        """The disk it lives on, if that can be asked."""
+
+    # -- transactions
+
+    def begin(self, *, synced: bool) -> bool:
+        """Start a transaction; `synced` says whether its commit must be on the disk once `sync` has returned.
+
+        Returns:
+            Whether another process has written since this one's last transaction, so that nothing cached holds any more.
+
+        Raises:
+            StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` says when to try again.
+            StoreFailed: A sync has failed, here or in another process.
+        """
+
+    def commit(self) -> bool:
+        """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted.
+
+        Returns:
+            Whether some queue has more ready jobs than before; other processes that wait for jobs are told.
+        """
+
+    def sync(self) -> None:
+        """Have what was committed survive a power cut, if its transaction was begun as `synced`; nothing more otherwise.
+
+        Raises:
+            StoreFailed: It failed; nothing may be trusted.
+            InDoubt: It is there, and others see it, but nobody has confirmed that it survives.
+        """
+
+    def rollback(self) -> None:
+        """Forget the transaction."""
+
+    def is_open(self) -> bool:
+        """Tell whether a transaction is open."""
+
+    def explain(self, error: Exception) -> AnewError | None:
+        """Translate an engine's own exception (StoreBusy, StoreFull, StoreFailed); None if it is not one of them."""
+
+    # -- taking turns with other processes
+
+    def busy(self) -> StoreBusy:
+        """Say who has kept the store busy for too long, for whoever is refused for it."""
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
+
+    def wait_until_free(self, timeout_s: float) -> bool:
+        """After a StoreBusy, in a thread that may wait: report whether `begin` is worth trying again within this time."""
+
+    def let_go(self) -> None:
+        """Give a turn that `when_free` has brought, and that is not wanted any more, to the next process."""
+
+    def has_changed(self) -> bool:
+        """Report whether another process has written since the last transaction; outside of one."""
+
+    # -- new jobs
+
+    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
+        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
+
+    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
+        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
+
+    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
+        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
+
+    def fold_into(self, key: int, payload: bytes, jobs: int, expires_at: int | None) -> None:
+        """Write what so many new jobs, which are not stored, have made of one that is there: its payload, and its expiry."""
+
+    def remember(self) -> None:
+        """Write `identity.last_key` and `identity.last_failure`, as they are now.
+
+        A commit does that by itself where it must: as long as the job with the largest key is there, its row says it.
+        """
+
+    # -- takes, and what bounds them
+
+    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues.
+
+        Stops early, after at least one, when their payloads exceed `max_bytes`.
+        """
+
+    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs of each of several queues in flight under one hold, so many of each; otherwise as `take`."""
+
+    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
+        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself; see `take_each`.
+
+        Stops early, after at least one, when their payloads exceed `max_bytes`.
+        """
+
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
+
+    def pass_time(self, now: int) -> None:
+        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits."""
+
+    def next_slot_end(self) -> int | None:
+        """Give when a slot's time is over in a queue that somebody has found to have none free, epoch ms; else None."""
+
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
+
+    def return_slots(self, queues: Mapping[str, int]) -> None:
+        """Note that so many jobs that `take` or `take_each` has put in flight do not start: rates count them no more."""
+
+    def free_slots(self, worker: str) -> None:
+        """Free the slots of a worker that is gone; what it holds stays in flight."""
+
+    # -- the ends of attempts
+
+    def named(self, jids: Sequence[str]) -> list[Named]:
+        """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
+
+    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Of (key, token) pairs, give those whose job is in flight under that token."""
+
+    def hold_kinds(self, keys: Sequence[int]) -> list[tuple[int, int | None]]:
+        """Give those of some jobs that are in flight, in order of key, each with the kind of its hold."""
+
+    def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
+        """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed.
+
+        A job with its own retention, a payload that is kept apart, records of failed attempts, or ties is left alone.
+
+        Args:
+            keys: Of the jobs.
+            members: If given, members of batches that nobody has reported on, with no other ties, are removed too, and this
+                gets how many of each batch, by its key: the caller counts them in the same transaction.
+        """
+
+    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
+        """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
+
+    def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
+        """Write what completed jobs have come to, as their `meta`; jobs that are not kept, or have a `jid`, are left alone."""
+
+    def apply(self, changes: Sequence[Change], workers: Mapping[int, str | None] = NOBODY) -> list[int]:
+        """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written.
+
+        Args:
+            changes: What is written.
+            workers: Who ran the attempts, by the jobs' keys.
+        """
+
+    def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
+        """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
+
+    def count_ended(self, day: int, processed: int, failed: int) -> None:
+        """Count attempts that have ended on a day (UTC, days since the Unix epoch): all, and those that failed."""
+
+    # -- time
+
+    def promote(self, now: int, limit: int) -> int:
+        """Make up to `limit` waiting jobs ready whose time has come; report how many."""
+
+    def next_due(self) -> int | None:
+        """Give the earliest time at which `promote` has something to do: no later than the first waiting job is due."""
+
+    def lapsed(self, now: int, limit: int) -> list[int]:
+        """List in-flight jobs whose hold is past its deadline; `now` is lease time."""
+
+    def lease_clock(self) -> LeaseClock | None:
+        """Read what is kept of lease time; None before the first note."""
+
+    def note_lease_clock(self, clock: LeaseClock) -> None:
+        """Write it."""
+
+    def reap(self, now: int, limit: int) -> int:
+        """Remove up to `limit` ended jobs whose retention is over; report how many."""
+
+    def is_due(self, duty: str, now: int, every_ms: int) -> bool:
+        """Report whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
+
+    # -- changes from outside
+
+    def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
+        """Write changed values; a row that is no longer in the queue and state that it was read in is left alone.
+
+        Returns:
+            The keys that were written.
+        """
+
+    def delete(self, keys: Sequence[int]) -> list[int]:
+        """Remove jobs in any state with all that belongs to them; give the keys that were there.
+
+        What belongs to them and is too much for one transaction is removed later, by `sweep`.
+        """
+
+    def delete_all(self) -> int:
+        """Remove every job, lock, batch, record of progress and note; report how many jobs there were.
+
+        What is staged stays: those jobs have yet to come.
+        """
+
+    def sweep(self, limit: int) -> bool:
+        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
+
+    # -- queues
+
+    def takeable(self, queue: str, worker: str | None = None) -> int:
+        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
+
+        Args:
+            queue: Its name.
+            worker: By whom, "" for somebody without an id; None: by all workers together.
+        """
+
+    def any_ready(self) -> bool:
+        """Report whether any job is ready."""
+
+    def ready_among(self, queues: Collection[str]) -> list[str]:
+        """Of some queues, give those that have ready jobs; costs no more than there are of either."""
+
+    def fresh_ready(self) -> list[str]:
+        """List the queues that may have more jobs to take since the transaction began, and that have some.
+
+        The disk is touched only for queues that have a limit.
+        """
+
+    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
+        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
+
+    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
+        """Have queues, some or all, hand out nothing, or again what they have; a paused queue is listed.
+
+        Those that are neither listed nor have ready jobs are left alone.
+        """
+
+    def list_queues(self, queues: Iterable[str]) -> None:
+        """Have queues stay listed when they have no job."""
+
+    def unlist(self, queues: Collection[str] | None) -> None:
+        """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
+
+    # -- reads
+
+    def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
+        """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
+
+    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
+        """Give the bytes of jobs' payloads without reading them; unknown keys are left out."""
+
+    def find(self, where: Filter, page: Page) -> list[int]:
+        """Give the keys of matching jobs as the open transaction sees them."""
+
+    def count(self, where: Filter) -> int:
+        """Count matching jobs as the open transaction sees them."""
+
+    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
+        """Read the records of a job's failed attempts; `page.after` is an attempt's number.
+
+        Ends with the record by which messages and backtraces have passed `max_bytes`. Records of one attempt number, which
+        a redrive makes possible, come oldest first going up and newest first going down.
+        """
+
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
+
+    def count_outcomes(self, key: int, outcome: str) -> int:
+        """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
+
+    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
+        """Read the latest record of each job that has one: at most 1,000 characters of its message, no backtrace, no decision."""
+
+    def last_decisions(self, keys: Sequence[int]) -> dict[int, tuple[int, int, bytes | None]]:
+        """Read of each job that has a record the latest one's own number, the attempt's, and the decision as JSON."""
+
+    def redecide(self, decisions: Sequence[tuple[int, bytes]]) -> None:
+        """Write other decisions into records, by their own numbers as `last_decisions` gives them."""
+
+    # -- damage
+
+    def corrupt_among(self, keys: Sequence[int]) -> set[int]:
+        """Give those of these jobs that were set aside because something stored of them cannot be read."""
+
+    def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
+        """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
+
+    def mend_texts(self) -> int:
+        """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
+
+    def correct(self, found: Recount) -> bool:
+        """Put right what a recount has found; report whether that was done.
+
+        It is not where another finding has been put right since: the same difference would be added twice.
+        """
+
+    # -- breakers, and notes of moves from elsewhere
+
+    def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
+        """Read circuit breakers by key, or all of them, by key; those that have no row yet are left out."""
+
+    def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
+        """Write circuit breakers, new ones and others."""
+
+    def notes(self) -> dict[str, str]:
+        """Give the notes of how far moves from elsewhere have come, by name."""
+
+    def note(self, name: str) -> str | None:
+        """Give one of them, if there is one."""
+
+    def write_note(self, name: str, text: str) -> None:
+        """Write one of them."""
+
+    def forget_notes(self) -> None:
+        """Remove them all."""
+
+    # -- other processes
+
+    def sessions(self) -> list[Session]:
+        """List the processes that have this store open, and those that have died with it."""
+
+    def held_by(self, session: int | None, limit: int) -> list[int]:
+        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
+
+    def forget_session(self, session: int) -> None:
+        """Remove a dead session that holds nothing any more."""
+
+    def note_begun(self, slot: int, key: int) -> None:
+        """Note which job this process runs in one of its slots; 0: none.
+
+        It outlives the process, not a power cut, and costs a system call. From any thread, outside of transactions.
+        """
+
+    def begun(self, session: int) -> frozenset[int] | None:
+        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
+
+    def listen(self) -> int | None:
+        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
+
+    def poke_self(self) -> None:
+        """Wake whoever of this process waits at that descriptor."""
+
+    def hear(self) -> None:
+        """Take what has come to that descriptor."""
+
+    # -- the end
+
+    def abandon(self, reason: str) -> None:
+        """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
+
+    def reader(self) -> Reader:
+        """Open another reader."""
+
+    def close(self) -> None:
+        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
+
 
 Position = tuple[int, int]
 """How far the payloads of some new jobs are written: which job, and from which byte."""
@@ -347,171 +664,23 @@ class Device(Protocol):
         """Report whether they have."""
 
 
-class BatchParts(NamedTuple):
-    """What was given with a batch, which only its makers read.
+class OutboxRows(Protocol):
+    """Jobs that other transactions of the same database have left for the engine to store. All inside the open transaction.
 
     Attributes:
-        meta: What its door must give back unchanged.
-        on_complete, on_success: The jobs of its callbacks, as the engine writes them.
+        waits: There were some when it began.
     """
 
-    meta: bytes | None
-    on_complete: bytes | None
-    on_success: bytes | None
+    waits: bool
 
+    def rows(self, limit: int, most_bytes: int) -> list[tuple[int, bytes]]:
+        """Give the first ones, as the JSON of a `PushedJob`, with the ids of their rows, as far as the bytes go; one at least."""
 
-class TrackedProgress(NamedTuple):
-    """A stored record of progress, and the key of the job that it is about; None if no job was known."""
+    def drop(self, ids: Sequence[int]) -> None:
+        """Remove rows whose jobs are stored."""
 
-    record: Progress
-    key: int | None
-
-
-class HookRows(Protocol):
-    """What jobs are tied to: locks of unique keys, batches, progress. All inside the open transaction."""
-
-    def among(self, keys: Sequence[int]) -> list[Hooked]:
-        """Give those of some jobs that are tied to something."""
-
-    def purgeable(self, now: int, limit: int) -> list[Hooked]:
-        """Of the jobs that `reap` would remove with these arguments, give those that are tied to something."""
-
-    def add(self, keys: Sequence[int], hook: Hook) -> None:
-        """Set a bit in some jobs."""
-
-    def drop_expiry(self, keys: Sequence[int]) -> None:
-        """Have some jobs expire no more, and forget of those that have expired that they did."""
-
-    def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
-        """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
-
-    def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
-        """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
-
-    def take_locks(self, locks: Sequence[Lock]) -> None:
-        """Write locks, whoever had them; no two of one key."""
-
-    def claim_locks(self, locks: Iterable[Lock], now: int) -> None:
-        """Write locks without an end whose keys nobody holds."""
-
-    def release_locks(self, keys: Sequence[int]) -> None:
-        """Remove the locks that some jobs hold."""
-
-    def reap_locks(self, now: int, limit: int) -> int:
-        """Remove up to `limit` locks whose time is over; report how many."""
-
-    def insert_batch(self, row: BatchRow, parts: BatchParts, purge_at: int | None) -> None:
-        """Write a new batch."""
-
-    def batches(self, keys: Sequence[int]) -> list[BatchRow]:
-        """Read batches; unknown ones are left out."""
-
-    def write_batches(self, rows: Iterable[tuple[BatchRow, int | None]]) -> None:
-        """Write batches, and until when each is kept."""
-
-    def batch_parts(self, key: int) -> BatchParts:
-        """Read what was given with a batch that is there."""
-
-    def purgeable_batches(self, now: int, limit: int) -> list[int]:
-        """List batches whose time is over."""
-
-    def delete_batches(self, keys: Sequence[int]) -> None:
-        """Remove batches."""
-
-    def progress(self, jids: Sequence[str]) -> dict[str, TrackedProgress]:
-        """Read records by the ids of their jobs; unknown ones are left out."""
-
-    def write_progress(self, records: Sequence[tuple[str, TrackedProgress]]) -> None:
-        """Write records, one a job's id."""
-
-    def reap_progress(self, until: int, limit: int) -> int:
-        """Remove up to `limit` records whose last update was at or before an instant; report how many."""
-
-    def extend_hold(self, key: int, token: int, deadline: int) -> None:
-        """Let a reservation last until an instant, if that is later than it would."""
-
-
-class LimitedJob(NamedTuple):
-    """A job that a key bounds, and how it stands with it."""
-
-    key: int
-    name: str
-    standing: KeyStanding
-    queue: str
-    priority: int
-
-
-class LimitRows(Protocol):
-    """Keys that have a limit, and the jobs of each; see `anew.jobs.key_limits`. All inside the open transaction."""
-
-    def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
-        """Read the limits of keys; those that have none are left out."""
-
-    def write_limits(self, limits: Sequence[KeyLimit]) -> None:
-        """Write limits, new ones and others."""
-
-    def drop_limits(self, names: Sequence[str]) -> None:
-        """Remove keys."""
-
-    def looks(self, now: int, limit: int) -> list[str]:
-        """List keys that are to be looked at by now, the one that waits longest first."""
-
-    def next_look(self) -> int | None:
-        """Give when the next one is to be looked at, epoch ms."""
-
-    def add(self, jobs: Sequence[LimitedJob]) -> None:
-        """Note the keys of new jobs."""
-
-    def among(self, keys: Sequence[int]) -> list[LimitedJob]:
-        """Read those of some jobs that have a key."""
-
-    def running(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Count the jobs of keys that run; keys without one are left out."""
-
-    def blocked_queues(self, name: str) -> list[str]:
-        """List the queues in which jobs of a key are blocked."""
-
-    def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
-        """Give the first places of the jobs of a key in one queue that stand so: BLOCKED or UNBLOCKED."""
-
-    def any_of(self, name: str) -> bool:
-        """Report whether a job of a key is stored."""
-
-    def run(self, keys: Sequence[int]) -> None:
-        """Note that jobs run, which are in flight."""
-
-    def block(self, keys: Sequence[int], *, taken: bool) -> None:
-        """Block jobs that are ready, or were taken in this transaction: they are ready, in no line, and held by nobody."""
-
-    def unblock(self, keys: Sequence[int]) -> int:
-        """Put those of some jobs that are blocked into their queues' lines; report how many."""
-
-    def leave(self, keys: Sequence[int]) -> list[str]:
-        """Note that jobs are neither blocked, unblocked nor running any more; give their keys."""
-
-    def remove(self, keys: Sequence[int]) -> list[str]:
-        """Forget jobs that are removed; give their keys."""
-
-    def mend(self) -> list[str]:
-        """Make anew what is derived of jobs' standings; give the keys that are to be looked at then."""
-
-
-class Recount(NamedTuple):
-    """What a count of all rows has found.
-
-    Attributes:
-        number: How often such a finding had been put right before it.
-        counters: By queue and state: by how much the counter is too low (or, if negative, too high).
-        heads: Queues whose stored head is not their first ready job.
-        blocked: By queue: by how much the number of its blocked jobs is too low; they are not among those of `counters`.
-        forgotten: Keys that nothing would ever have looked at, though jobs of theirs are blocked, or none is stored any more.
-    """
-
-    number: int
-    counters: dict[tuple[str, State], int]
-    heads: list[str]
-    blocked: Mapping[str, int] = MappingProxyType({})
-    forgotten: Sequence[str] = ()
+    def refuse(self, id_: int, reason: str) -> None:
+        """Keep a row that can be no job, and say why; it is given no more."""
 
 
 class JobList(StrEnum):
@@ -550,45 +719,25 @@ class Lengths(NamedTuple):
     scheduled: int
 
 
-COUNTED_OF_A_KEY: Final = 1_000
-"""Jobs of one key that are counted for somebody who looks."""
-
-
-class LimitedKey(NamedTuple):
-    """The limit of a key, and what it holds back.
+class Recount(NamedTuple):
+    """What a count of all rows has found.
 
     Attributes:
-        limit: Its bounds, bucket and gate.
-        running, blocked: Its jobs that run, and those that wait for it, up to `COUNTED_OF_A_KEY` of each.
+        number: How often such a finding had been put right before it.
+        counters: By queue and state: by how much the counter is too low (or, if negative, too high).
+        heads: Queues whose stored head is not their first ready job.
+        blocked: By queue: by how much the number of its blocked jobs is too low; they are not among those of `counters`.
+        forgotten: Keys that nothing would ever have looked at, though jobs of theirs are blocked, or none is stored any more.
     """
 
-    limit: KeyLimit
-    running: int
-    blocked: int
+    number: int
+    counters: dict[tuple[str, State], int]
+    heads: list[str]
+    blocked: Mapping[str, int] = MappingProxyType({})
+    forgotten: Sequence[str] = ()
 
 
-class LimitedKeys(NamedTuple):
-    """Some keys by name, and the name behind which there may be more; None: there are none."""
-
-    keys: list[LimitedKey]
-    stopped_at: str | None
-
-
-class StoreFacts(NamedTuple):
-    """What a store is.
-
-    Attributes:
-        engine: With its version.
-        size: Bytes of all that it holds, without its log.
-        schema: The number of its schema.
-    """
-
-    engine: str
-    size: int
-    schema: int
-
-
-class Reader(Protocol):
+class Reader(PageReads, Protocol):
     """Reads that may look at many rows; safe to call from one other thread beside the writer."""
 
     def find(self, where: Filter, page: Page) -> list[int]:
@@ -609,60 +758,8 @@ class Reader(Protocol):
     def listed(self) -> dict[str, bool]:
         """Give the listed queues, and whether each is paused: a job under its producer's id was ready in each."""
 
-    def ended(self) -> dict[int, tuple[int, int]]:
-        """Give the attempts that have ended by day (UTC, days since the Unix epoch): all, and those that failed."""
-
-    def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
-        """Give since when the first ready job of some queues has been ready, epoch ms; queues without one are left out."""
-
-    def totals(self) -> Mapping[State, int]:
-        """Count the jobs of all queues by state."""
-
-    def busiest(self, most: int) -> list[QueueRow]:
-        """Give the queues with the most ready jobs, so many."""
-
-    def queue_rows(self, start: str, most: int) -> list[QueueRow]:
-        """Give the queues that have jobs or are paused, by name, so many from a name on."""
-
-    def queue_count(self) -> int:
-        """Count the queues that have jobs or are paused."""
-
-    def processes(self, most: int) -> list[Process]:
-        """List processes that have the store open, the first ones, so many."""
-
-    def due_until(self, most: int) -> Due:
-        """Look at the jobs that wait for their time, the next ones first, up to so many of each kind."""
-
-    def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
-        """Count the same jobs by when they come due.
-
-        Returns:
-            The step, of so many ms from `start` on (0: also what is due before); the state; how many jobs.
-        """
-
-    def failing(self, most: int, groups: int) -> list[FailureGroup]:
-        """Group jobs that are dead or will be tried again by type and error; the largest groups first.
-
-        Looks at some times `most` jobs and gives so many groups; a store may pass over jobs where it has more.
-        """
-
-    def breakers(self, most: int, shown: int) -> list[BreakerRow]:
-        """Look at so many breakers by key, and give some of them, first those that are not closed."""
-
-    def limited_keys(self, after: str, most: int, shown: int, *, idle: bool) -> LimitedKeys:
-        """Look at so many keys behind a name, and give some of them by name: those that hold jobs back, or all (`idle`)."""
-
-    def facts(self) -> StoreFacts:
-        """Tell what the store is."""
-
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics whose deliveries are in a queue."""
-
-    def oldest_ready(self, most: int = 10_000) -> int | None:
-        """Give the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.
-
-        Looks at the head of each priority in each queue, up to so many; None if nothing is ready.
-        """
 
     def version(self) -> object:
         """Give what is another value as soon as anybody has written since."""
@@ -694,434 +791,3 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Let go of the database."""
-
-
-class OutboxRows(Protocol):
-    """Jobs that other transactions of the same database have left for the engine to store. All inside the open transaction.
-
-    Attributes:
-        waits: There were some when it began.
-    """
-
-    waits: bool
-
-    def rows(self, limit: int, most_bytes: int) -> list[tuple[int, bytes]]:
-        """Give the first ones, as the JSON of a `PushedJob`, with the ids of their rows, as far as the bytes go; one at least."""
-
-    def drop(self, ids: Sequence[int]) -> None:
-        """Remove rows whose jobs are stored."""
-
-    def refuse(self, id_: int, reason: str) -> None:
-        """Keep a row that can be no job, and say why; it is given no more."""
-
-
-class Store(Protocol):
-    """One engine's memory. See the module's text for who calls what when."""
-
-    identity: Identity
-
-    clock: Clock
-    """What decides the time of all that is stored: this machine's, or the database's."""
-
-    @property
-    def session(self) -> int:
-        """This process's number; another one after others have taken it for dead, which `begin` finds out."""
-
-    @property
-    def remote(self) -> bool:
-        """Whether each call waits for a network, so that none is to be made in an event loop's thread."""
-
-    @property
-    def limits(self) -> Mapping[str, Throttle]:
-        """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
-
-    @property
-    def staging(self) -> Staging:
-        """How long payloads are written ahead."""
-
-    @property
-    def hooks(self) -> HookRows:
-        """What jobs are tied to."""
-
-    @property
-    def key_limits(self) -> LimitRows:
-        """Keys that bound jobs."""
-
-    @property
-    def topics(self) -> TopicRows:
-        """Topics, and what is published on them."""
-
-    @property
-    def outbox(self) -> OutboxRows | None:
-        """What other transactions have left, where a store has that."""
-
-    @property
-    def device(self) -> Device | None:
-        """The disk it lives on, if that can be asked."""
-
-    def begin(self, *, synced: bool) -> bool:
-        """Start a transaction; `synced` says whether its commit must be on the disk once `sync` has returned.
-
-        Returns:
-            Whether another process has written since this one's last transaction, so that nothing cached holds any more.
-
-        Raises:
-            StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` says when to try again.
-            StoreFailed: A sync has failed, here or in another process.
-        """
-
-    def commit(self) -> bool:
-        """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted.
-
-        Returns:
-            Whether some queue has more ready jobs than before; other processes that wait for jobs are told.
-        """
-
-    def sync(self) -> None:
-        """Have what was committed survive a power cut, if its transaction was begun as `synced`; nothing more otherwise.
-
-        Raises:
-            StoreFailed: It failed; nothing may be trusted.
-            InDoubt: It is there, and others see it, but nobody has confirmed that it survives.
-        """
-
-    def rollback(self) -> None:
-        """Forget the transaction."""
-
-    def is_open(self) -> bool:
-        """Tell whether a transaction is open."""
-
-    def busy(self) -> StoreBusy:
-        """Say who has kept the store busy for too long, for whoever is refused for it."""
-
-    def when_free(self, call: Callable[[], None]) -> None:
-        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
-
-    def wait_until_free(self, timeout_s: float) -> bool:
-        """After a StoreBusy, in a thread that may wait: report whether `begin` is worth trying again within this time."""
-
-    def let_go(self) -> None:
-        """Give a turn that `when_free` has brought, and that is not wanted any more, to the next process."""
-
-    def has_changed(self) -> bool:
-        """Report whether another process has written since the last transaction; outside of one."""
-
-    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
-        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
-
-    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
-        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
-
-    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
-        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
-
-    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
-        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues.
-
-        Stops early, after at least one, when their payloads exceed `max_bytes`.
-        """
-
-    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
-        """Put the first ready jobs of each of several queues in flight under one hold, so many of each; otherwise as `take`."""
-
-    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
-        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself; see `take_each`.
-
-        Stops early, after at least one, when their payloads exceed `max_bytes`.
-        """
-
-    def limit(self, limits: Mapping[str, Throttle]) -> None:
-        """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
-
-    def pass_time(self, now: int) -> None:
-        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits."""
-
-    def next_slot_end(self) -> int | None:
-        """Give when a slot's time is over in a queue that somebody has found to have none free, epoch ms; else None."""
-
-    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
-        """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
-
-    def return_slots(self, queues: Mapping[str, int]) -> None:
-        """Note that so many jobs that `take` or `take_each` has put in flight do not start: rates count them no more."""
-
-    def free_slots(self, worker: str) -> None:
-        """Free the slots of a worker that is gone; what it holds stays in flight."""
-
-    def named(self, jids: Sequence[str]) -> list[Named]:
-        """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
-
-    def count_ended(self, day: int, processed: int, failed: int) -> None:
-        """Count attempts that have ended on a day (UTC, days since the Unix epoch): all, and those that failed."""
-
-    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
-        """Have queues, some or all, hand out nothing, or again what they have; a paused queue is listed.
-
-        Those that are neither listed nor have ready jobs are left alone.
-        """
-
-    def list_queues(self, queues: Iterable[str]) -> None:
-        """Have queues stay listed when they have no job."""
-
-    def unlist(self, queues: Collection[str] | None) -> None:
-        """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
-
-    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Of (key, token) pairs, give those whose job is in flight under that token."""
-
-    def hold_kinds(self, keys: Sequence[int]) -> list[tuple[int, int | None]]:
-        """Give those of some jobs that are in flight, in order of key, each with the kind of its hold."""
-
-    def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
-        """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed.
-
-        A job with its own retention, a payload that is kept apart, records of failed attempts, or ties is left alone.
-
-        Args:
-            keys: Of the jobs.
-            members: If given, members of batches that nobody has reported on, with no other ties, are removed too, and this
-                gets how many of each batch, by its key: the caller counts them in the same transaction.
-        """
-
-    def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
-        """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
-
-    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
-        """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
-
-    def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
-        """Write what completed jobs have come to, as their `meta`; jobs that are not kept, or have a `jid`, are left alone."""
-
-    def apply(self, changes: Sequence[Change], workers: Mapping[int, str | None] = NOBODY) -> list[int]:
-        """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written.
-
-        Args:
-            changes: What is written.
-            workers: Who ran the attempts, by the jobs' keys.
-        """
-
-    def fold_into(self, key: int, payload: bytes, jobs: int, expires_at: int | None) -> None:
-        """Write what so many new jobs, which are not stored, have made of one that is there: its payload, and its expiry."""
-
-    def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
-        """Write changed values; a row that is no longer in the queue and state that it was read in is left alone.
-
-        Returns:
-            The keys that were written.
-        """
-
-    def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
-        """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
-
-    def promote(self, now: int, limit: int) -> int:
-        """Make up to `limit` waiting jobs ready whose time has come; report how many."""
-
-    def next_due(self) -> int | None:
-        """Give the earliest time at which `promote` has something to do: no later than the first waiting job is due."""
-
-    def lapsed(self, now: int, limit: int) -> list[int]:
-        """List in-flight jobs whose hold is past its deadline; `now` is lease time."""
-
-    def lease_clock(self) -> LeaseClock | None:
-        """Read what is kept of lease time; None before the first note."""
-
-    def note_lease_clock(self, clock: LeaseClock) -> None:
-        """Write it."""
-
-    def reap(self, now: int, limit: int) -> int:
-        """Remove up to `limit` ended jobs whose retention is over; report how many."""
-
-    def delete(self, keys: Sequence[int]) -> list[int]:
-        """Remove jobs in any state with all that belongs to them; give the keys that were there.
-
-        What belongs to them and is too much for one transaction is removed later, by `sweep`.
-        """
-
-    def delete_all(self) -> int:
-        """Remove every job, lock, batch, record of progress and note; report how many jobs there were.
-
-        What is staged stays: those jobs have yet to come.
-        """
-
-    def notes(self) -> dict[str, str]:
-        """Give the notes of how far moves from elsewhere have come, by name."""
-
-    def note(self, name: str) -> str | None:
-        """Give one of them, if there is one."""
-
-    def write_note(self, name: str, text: str) -> None:
-        """Write one of them."""
-
-    def forget_notes(self) -> None:
-        """Remove them all."""
-
-    def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
-
-    def find(self, where: Filter, page: Page) -> list[int]:
-        """Give the keys of matching jobs as the open transaction sees them."""
-
-    def count(self, where: Filter) -> int:
-        """Count matching jobs as the open transaction sees them."""
-
-    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
-        """Give the bytes of jobs' payloads without reading them; unknown keys are left out."""
-
-    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
-        """Read the records of a job's failed attempts; `page.after` is an attempt's number.
-
-        Ends with the record by which messages and backtraces have passed `max_bytes`. Records of one attempt number, which
-        a redrive makes possible, come oldest first going up and newest first going down.
-        """
-
-    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
-        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
-
-    def count_outcomes(self, key: int, outcome: str) -> int:
-        """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
-
-    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
-        """Read the latest record of each job that has one: at most 1,000 characters of its message, no backtrace, no decision."""
-
-    def last_decisions(self, keys: Sequence[int]) -> dict[int, tuple[int, int, bytes | None]]:
-        """Read of each job that has a record the latest one's own number, the attempt's, and the decision as JSON."""
-
-    def redecide(self, decisions: Sequence[tuple[int, bytes]]) -> None:
-        """Write other decisions into records, by their own numbers as `last_decisions` gives them."""
-
-    def corrupt_among(self, keys: Sequence[int]) -> set[int]:
-        """Give those of these jobs that were set aside because something stored of them cannot be read."""
-
-    def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
-        """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
-
-    def mend_texts(self) -> int:
-        """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
-
-    def takeable(self, queue: str, worker: str | None = None) -> int:
-        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
-
-        Args:
-            queue: Its name.
-            worker: By whom, "" for somebody without an id; None: by all workers together.
-        """
-
-    def any_ready(self) -> bool:
-        """Report whether any job is ready."""
-
-    def ready_among(self, queues: Collection[str]) -> list[str]:
-        """Of some queues, give those that have ready jobs; costs no more than there are of either."""
-
-    def fresh_ready(self) -> list[str]:
-        """List the queues that may have more jobs to take since the transaction began, and that have some.
-
-        The disk is touched only for queues that have a limit.
-        """
-
-    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
-        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
-
-    def correct(self, found: Recount) -> bool:
-        """Put right what a recount has found; report whether that was done.
-
-        It is not where another finding has been put right since: the same difference would be added twice.
-        """
-
-    def remember(self) -> None:
-        """Write `identity.last_key` and `identity.last_failure`, as they are now.
-
-        A commit does that by itself where it must: as long as the job with the largest key is there, its row says it.
-        """
-
-    def due_crons(self, now: int, limit: int) -> list[CronRow]:
-        """List cron entries whose next slot has come, the one that waits longest first; no others are looked at.
-
-        Gives fewer where their jobs are long.
-        """
-
-    def stop_damaged_crons(self, now: int, limit: int) -> int:
-        """Where `due_crons` has met a UnicodeDecodeError: have the due entries that it is about wait for no slot; tell how many."""
-
-    def next_slot(self) -> int | None:
-        """Give the earliest slot that a cron entry waits for, epoch ms."""
-
-    def crons(self, group: str, after: str, limit: int) -> list[CronRow]:
-        """List cron entries of a group by name, from behind one on."""
-
-    def all_crons(self, after: tuple[str, str], limit: int) -> list[CronRow]:
-        """List cron entries of all groups by group and name, without their jobs, from behind one on."""
-
-    def cron(self, group: str, name: str) -> CronRow | None:
-        """Read one cron entry."""
-
-    def write_crons(self, rows: Sequence[CronRow]) -> None:
-        """Write cron entries, new ones and others."""
-
-    def drop_crons(self, keys: Iterable[tuple[str, str]]) -> None:
-        """Remove cron entries: (group, name)."""
-
-    def cron_extent(self, group: str) -> tuple[int, int]:
-        """Count a group's cron entries, and the bytes of their jobs."""
-
-    def cron_groups(self, limit: int) -> list[str]:
-        """List the names of groups of cron entries, by their bytes. What has entries has a row: who writes entries sees to it."""
-
-    def cron_group(self, name: str) -> CronGroup | None:
-        """Read one group of cron entries."""
-
-    def write_cron_group(self, name: str, group: CronGroup) -> None:
-        """Write a group of cron entries, a new one or another, whether or not it has any."""
-
-    def drop_cron_group(self, name: str) -> None:
-        """Remove a group with its cron entries."""
-
-    def drop_all_crons(self) -> int:
-        """Remove all groups and their cron entries; report how many groups there were."""
-
-    def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
-        """Read circuit breakers by key, or all of them, by key; those that have no row yet are left out."""
-
-    def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
-        """Write circuit breakers, new ones and others."""
-
-    def sessions(self) -> list[Session]:
-        """List the processes that have this store open, and those that have died with it."""
-
-    def held_by(self, session: int | None, limit: int) -> list[int]:
-        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
-
-    def note_begun(self, slot: int, key: int) -> None:
-        """Note which job this process runs in one of its slots; 0: none.
-
-        It outlives the process, not a power cut, and costs a system call. From any thread, outside of transactions.
-        """
-
-    def begun(self, session: int) -> frozenset[int] | None:
-        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
-
-    def forget_session(self, session: int) -> None:
-        """Remove a dead session that holds nothing any more."""
-
-    def is_due(self, duty: str, now: int, every_ms: int) -> bool:
-        """Report whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
-
-    def listen(self) -> int | None:
-        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
-
-    def poke_self(self) -> None:
-        """Wake whoever of this process waits at that descriptor."""
-
-    def hear(self) -> None:
-        """Take what has come to that descriptor."""
-
-    def explain(self, error: Exception) -> AnewError | None:
-        """Translate an engine's own exception (StoreBusy, StoreFull, StoreFailed); None if it is not one of them."""
-
-    def abandon(self, reason: str) -> None:
-        """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
-
-    def reader(self) -> Reader:
-        """Open another reader."""
-
-    def close(self) -> None:
-        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""

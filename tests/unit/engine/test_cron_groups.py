@@ -27,7 +27,8 @@ from anew.engine.crontab import (
 from anew.engine.verbs import reset
 from anew.errors import Conflict, InvalidInput, NotFound, TooLarge
 from anew.jobs.cron_entry import CronGroup
-from anew.store.protocol import CronRow, Filter
+from anew.store.cron_rows import CronRow
+from anew.store.protocol import Filter
 
 from .rig import Rig, call, new_job
 
@@ -266,7 +267,7 @@ def test_a_store_has_a_bounded_number_of_groups(rig: Rig, monkeypatch: pytest.Mo
         assert isinstance(refused, TooLarge)
         assert str(refused) == "cron group 'c': expected at most 2 groups; remove one"
     assert names(rig) == ["a", "b"]
-    assert rig.store.cron("c", "digest") is None
+    assert rig.store.cron.entry("c", "digest") is None
     put(rig, entry(), group="b")
     rig.do(call(replace_group("c", [])))  # nothing is to be there, and nothing is
     rig.do(call(remove_group("a")))
@@ -298,7 +299,7 @@ def test_the_jobs_of_a_group_have_a_bounded_size_together(rig: Rig, monkeypatch:
     ):
         refused = rig.do(call(verb))
         assert (type(refused), str(refused)) == (TooLarge, expected)
-    assert rig.store.cron_extent("conf") == (2, 2 * size)
+    assert rig.store.cron.extent("conf") == (2, 2 * size)
     assert rig.do(call(put_cron("conf", entry("b", payload=b"2")))).name == "b"
 
 
@@ -313,7 +314,7 @@ def test_a_group_is_shown_up_to_a_bound(rig: Rig, monkeypatch: pytest.MonkeyPatc
 def test_a_job_whose_text_is_damaged_stops_its_entry_alone(rig: Rig) -> None:
     put(rig, entry("a"), entry("b"))
     damaged = msgspec.structs.replace(rig.do(call(show_cron("conf", "a"))), job=b'[false,{"type":"\xff"}]')
-    rig.do(call(lambda batch: batch.store.write_crons([damaged])))
+    rig.do(call(lambda batch: batch.store.cron.write([damaged])))
     rig.advance(HOUR // 2)
     assert count(rig) == 1
     assert [row.entry.next_at is None for row in shown(rig).rows] == [True, False]

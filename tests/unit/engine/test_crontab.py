@@ -33,7 +33,8 @@ from anew.errors import InvalidExpression, InvalidInput, NotFound, StoreFull
 from anew.jobs import Job, NewJob, State
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import Scope
-from anew.store.protocol import CronRow, Filter, Page
+from anew.store.cron_rows import CronRow
+from anew.store.protocol import Filter, Page
 from anew.store.sqlite import open_sqlite
 
 from .grouped import Group
@@ -71,12 +72,14 @@ def put(rig: Rig, *entries: NewCron, group: str = "conf") -> Any:
 
 
 def rows(rig: Rig, group: str | None = None) -> list[CronRow]:
-    found: list[CronRow] = rig.do(call(list_crons())) if group is None else rig.store.crons(group, "", 1_000)
+    found: list[CronRow] = (
+        rig.do(call(list_crons())) if group is None else rig.store.cron.entries(group, "", 1_000)
+    )
     return found
 
 
 def row(rig: Rig, name: str = "digest") -> CronRow:
-    found = rig.store.cron("conf", name)
+    found = rig.store.cron.entry("conf", name)
     assert found is not None
     return found
 
@@ -199,10 +202,10 @@ def test_more_due_entries_than_a_batch_takes_are_fired_in_the_next_ones(
 def test_only_due_entries_are_looked_at(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     put(rig, *[entry(str(nth), "0 12 1 6 *") for nth in range(2_000)], entry("soon", "31 0 * * *"))
     seen: list[str] = []
-    due = rig.store.due_crons
+    due = rig.store.cron.due
     monkeypatch.setattr(
-        rig.store,
-        "due_crons",
+        rig.store.cron,
+        "due",
         lambda now, limit: [seen.append(row.name) or row for row in due(now, limit)],  # type: ignore[func-returns-value]
     )
     for _ in range(10):
@@ -350,7 +353,7 @@ def test_an_entry_that_cannot_be_read_stops_no_other(rig: Rig, caplog: pytest.Lo
             row(rig, "b"), entry=msgspec.structs.replace(row(rig, "b").entry, expression="nonsense")
         )
     )
-    rig.do(call(lambda batch: batch.store.write_crons(damaged)))
+    rig.do(call(lambda batch: batch.store.cron.write(damaged)))
     rig.advance(HOUR // 2)
     assert len(jobs(rig)) == 1
     assert caplog.text.count("cannot be read and is stopped") == 2
@@ -464,7 +467,7 @@ def test_a_group_takes_over_its_own_entries_with_their_schedule_and_no_others(ri
     put(rig, entry("mine"), entry("other"), entry("named the same", job=new_job(type="theirs")), group="app")
     put(rig, entry("already", "0 4 * * *"))
     rig.advance(HOUR // 2)
-    before = rig.store.cron("app", "mine")
+    before = rig.store.cron.entry("app", "mine")
     assert before is not None
     assert before.entry.last_fired_at is not None
     new = [entry("mine", job=other), entry("named the same", job=other), entry("already", "0 4 * * *")]

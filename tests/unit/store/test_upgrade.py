@@ -275,9 +275,9 @@ def test_groups_of_cron_entries_have_a_row_and_those_that_were_paused_still_are(
         insert(connection, "cron_paused", {"group_name": group})
     connection.close()
     store = open_sqlite(tmp_path)
-    assert store.cron_groups(9) == ["paused", "paused and empty", "runs"]
-    found = {name: store.cron_group(name) for name in store.cron_groups(9)}
+    assert store.cron.groups(9) == ["paused", "paused and empty", "runs"]
+    found = {name: store.cron.group(name) for name in store.cron.groups(9)}
     paused = CronGroup(paused=True)
     assert found == {"paused": paused, "paused and empty": paused, "runs": CronGroup()}
-    assert [row.group_paused for row in store.all_crons(("", ""), 9)] == [True, False, False]
+    assert [row.group_paused for row in store.cron.all_entries(("", ""), 9)] == [True, False, False]
     store.close()

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from anew.jobs.cron_entry import CronEntry, CronGroup
-from anew.store.protocol import CronRow
+from anew.store.cron_rows import CronRow
 from anew.store.sql.rows import text_of
 from anew.store.sql.statements import Run, in_widths
 
@@ -30,7 +30,7 @@ class Crontab:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def due_crons(self, now: int, limit: int) -> list[CronRow]:
+    def due(self, now: int, limit: int) -> list[CronRow]:
         """List entries whose next slot has come, the one that waits longest first, until their jobs have `DUE_BYTES`."""
         found: list[CronRow] = []
         size = 0
@@ -41,7 +41,7 @@ class Crontab:
                 break
         return found
 
-    def stop_damaged_crons(self, now: int, limit: int) -> int:
+    def stop_damaged(self, now: int, limit: int) -> int:
         """Have those of the due entries wait for no slot that have a text which is no UTF-8; tell how many."""
         rows = self._run("due_crons_undecoded", (now, limit)).fetchall()
         damaged = [row[:2] for row in rows if not all(map(_is_sound, row))]
@@ -54,58 +54,58 @@ class Crontab:
         rows = self._run("next_slot").fetchall()
         return rows[0][0] if rows else None
 
-    def crons(self, group: str, after: str, limit: int) -> list[CronRow]:
+    def entries(self, group: str, after: str, limit: int) -> list[CronRow]:
         """List entries of a group, from behind a name on."""
         return self._rows("group_crons", (group, after, limit))
 
-    def all_crons(self, after: tuple[str, str], limit: int) -> list[CronRow]:
+    def all_entries(self, after: tuple[str, str], limit: int) -> list[CronRow]:
         """List entries of all groups without their jobs, from behind one of them on."""
         try:
             return self._rows("all_crons", (*after, limit))
         except UnicodeDecodeError:
             return [_decoded(row) for row in self._run("all_crons_undecoded", (*after, limit)).fetchall()]
 
-    def cron(self, group: str, name: str) -> CronRow | None:
+    def entry(self, group: str, name: str) -> CronRow | None:
         """Read one entry."""
         rows = self._rows("read_cron", (group, name))
         return rows[0] if rows else None
 
-    def write_crons(self, rows: Sequence[CronRow]) -> None:
+    def write(self, rows: Sequence[CronRow]) -> None:
         """Write entries, new ones and others."""
         for part in in_widths(rows):
             values = chain.from_iterable((row.group, row.name, *astuple(row.entry), row.job) for row in part)
             self._run("write_crons", tuple(values), len(part))
 
-    def drop_crons(self, keys: Iterable[tuple[str, str]]) -> None:
+    def drop(self, keys: Iterable[tuple[str, str]]) -> None:
         """Remove entries."""
         for key in keys:
             self._run("drop_cron", key)
 
-    def cron_extent(self, group: str) -> tuple[int, int]:
+    def extent(self, group: str) -> tuple[int, int]:
         """Count a group's entries, and the bytes of their jobs."""
         ((entries, size),) = self._run("cron_extent", (group,)).fetchall()
         return entries, size
 
-    def cron_groups(self, limit: int) -> list[str]:
+    def groups(self, limit: int) -> list[str]:
         """List the names of groups, by their bytes."""
         return [name for (name,) in self._run("cron_groups", (limit,)).fetchall()]
 
-    def cron_group(self, name: str) -> CronGroup | None:
+    def group(self, name: str) -> CronGroup | None:
         """Read one group."""
         for paused, *times in self._run("read_cron_group", (name,)).fetchall():
             return CronGroup(**dict(zip(_GROUP_FIELDS, (bool(paused), *times), strict=True)))
         return None
 
-    def write_cron_group(self, name: str, group: CronGroup) -> None:
+    def write_group(self, name: str, group: CronGroup) -> None:
         """Write a group, a new one or another."""
         self._run("write_cron_group", (name, *astuple(group)))
 
-    def drop_cron_group(self, name: str) -> None:
+    def drop_group(self, name: str) -> None:
         """Remove a group with its entries."""
         self._run("drop_group_crons", (name,))
         self._run("drop_cron_group", (name,))
 
-    def drop_all_crons(self) -> int:
+    def drop_all(self) -> int:
         """Remove all groups and entries; report how many groups there were."""
         self._run("drop_all_crons")
         return len(self._run("drop_all_cron_groups").fetchall())

@@ -1,4 +1,4 @@
-"""What jobs are tied to: locks of unique keys, batches, progress. See `anew.store.protocol.HookRows`."""
+"""What jobs are tied to: locks of unique keys, batches, progress. See `anew.store.hook_rows.HookRows`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.progress import Progress, Word
 from anew.jobs.state import State
 from anew.jobs.unique import Lock, Scope
-from anew.store.protocol import BatchParts, TrackedProgress
+from anew.store.hook_rows import BatchParts, TrackedProgress
 from anew.store.sql.rows import STATE
 from anew.store.sql.statements import Run, in_lists, in_widths
 

@@ -1,4 +1,4 @@
-"""Keys that have a limit, and the jobs of each. See `anew.store.protocol.LimitRows`."""
+"""Keys that have a limit, and the jobs of each. See `anew.store.limit_rows.LimitRows`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from anew.jobs.key_limits import Gate, KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Bucket, Throttle
-from anew.store.protocol import LimitedJob
+from anew.store.limit_rows import LimitedJob
 from anew.store.sql.queues import Queues, tally
 from anew.store.sql.rows import BLOCKED, IN_FLIGHT, READY
 from anew.store.sql.statements import Run, in_lists, in_widths

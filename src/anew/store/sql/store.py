@@ -106,16 +106,9 @@ class SqlStore:
         run = self._run
         self._reads = SqlReader(self._link.reading())
         self.find, self.count = self._reads.find, self._reads.count
-        crontab = Crontab(run)
-        self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
-        self.all_crons, self.cron, self.write_crons = crontab.all_crons, crontab.cron, crontab.write_crons
-        self.drop_crons, self.cron_extent = crontab.drop_crons, crontab.cron_extent
-        self.cron_groups, self.cron_group = crontab.cron_groups, crontab.cron_group
-        self.write_cron_group, self.drop_cron_group = crontab.write_cron_group, crontab.drop_cron_group
-        self.drop_all_crons, self.stop_damaged_crons = crontab.drop_all_crons, crontab.stop_damaged_crons
         breakers = Breakers(run)
         self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
-        self._hooks, self._topics = SqlHooks(run), SqlTopics(run)
+        self.hooks, self.topics, self.cron = SqlHooks(run), SqlTopics(run), Crontab(run)
 
     def _have_jobs(self, keep_first: int, keep_last: int) -> None:
         """Put together what knows jobs, and what is derived of them by queue."""
@@ -127,7 +120,7 @@ class SqlStore:
         self.list_queues = self._queues.list_names
         self._payloads = Payloads(run, lambda: self.session)
         self.unstage, self.unstage_abandoned = self._payloads.unstage, self._payloads.unstage_abandoned
-        self._key_limits = LimitedRows(run, self._queues)
+        self.key_limits = LimitedRows(run, self._queues)
         takes = Takes(run, self._queues, self._payloads)
         self.take, self.take_each, self.reserve = takes.take, takes.take_each, takes.reserve
         self.limit, self.occupy = takes.limit, takes.occupy
@@ -153,21 +146,6 @@ class SqlStore:
     def staging(self) -> SqlStore:
         """How long payloads are written ahead."""
         return self
-
-    @property
-    def hooks(self) -> SqlHooks:
-        """What jobs are tied to."""
-        return self._hooks
-
-    @property
-    def key_limits(self) -> LimitedRows:
-        """Keys that bound jobs."""
-        return self._key_limits
-
-    @property
-    def topics(self) -> SqlTopics:
-        """Topics, and what is published on them."""
-        return self._topics
 
     @property
     def outbox(self) -> OutboxRows | None:

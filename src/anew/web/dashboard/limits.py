@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from anew.engine import Call
 from anew.engine.breakers import close_breaker
-from anew.engine.reads import PageReads
 from anew.engine.throttles import LimitedQueue, limited_queues
 from anew.http.api import Context
 from anew.http.formats import Format
@@ -19,7 +18,8 @@ from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.limits import Origin, Throttle
 from anew.net.seam import Request
-from anew.store.protocol import COUNTED_OF_A_KEY, LimitedKey
+from anew.store.limit_rows import COUNTED_OF_A_KEY, LimitedKey
+from anew.store.page_reads import PageReads
 from anew.topics.terms import subscription_of
 from anew.units import format_duration
 from anew.web.dashboard.actions import MOST_BYTES

@@ -10,7 +10,7 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.engine import Call
 from anew.engine.crontab import list_crons
-from anew.engine.reads import PageReads, Reads
+from anew.engine.reads import Reads
 from anew.engine.searches import Found
 from anew.errors import NotFound
 from anew.http.api import Context
@@ -29,7 +29,9 @@ from anew.http.query_strings import (
 from anew.http.router import Router
 from anew.jobs import ErrorRecord, Job, State
 from anew.net.seam import Request
-from anew.store.protocol import CronRow, FailureGroup, Page, QueueRow
+from anew.store.cron_rows import CronRow
+from anew.store.page_reads import FailureGroup, PageReads, QueueRow
+from anew.store.protocol import Page
 from anew.web.dashboard import calendar, shown
 from anew.web.dashboard.rendering import done_words, render
 from anew.web.dashboard.replies import go_on, later, paged, show, written

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from anew import __version__
 from anew.engine import Call
-from anew.engine.reads import PageReads
 from anew.engine.stats import Histogram
 from anew.engine.upkeep import free_space
 from anew.http.api import Context
@@ -19,6 +18,7 @@ from anew.http.formats import Format
 from anew.http.query_strings import query_pairs
 from anew.http.router import Router
 from anew.net.seam import Request
+from anew.store.page_reads import PageReads
 from anew.units import format_share, format_size_about
 from anew.web.dashboard.pages import UI
 from anew.web.dashboard.rendering import render

@@ -20,7 +20,7 @@ from anew.jobs.terms import policy_of
 from anew.jobs.transitions import sources
 from anew.lab.charts.link import link
 from anew.lab.laws.spans import spans
-from anew.store.protocol import Process, QueueRow
+from anew.store.page_reads import Process, QueueRow
 from anew.units import DAY_MS, format_duration, format_duration_about, format_range, format_size
 
 MOST_TEXT: Final = 64 << 10
