@@ -15,7 +15,7 @@ WITH failing (id) AS (
 SELECT @bytes(job.type), @bytes(a.error_type), count(*) FILTER (WHERE job.state = @DEAD),
     count(*) FILTER (WHERE job.state = @RETRYING), max(a.failed_at),
     (array_agg(@bytes(substr(a.message, 1, 1000)) ORDER BY a.failed_at DESC))[1]
-FROM failing @then job ON job.id = failing.id CROSS JOIN LATERAL (SELECT * FROM attempt AS b
+FROM failing @then(job ON job.id = failing.id) CROSS JOIN LATERAL (SELECT * FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a
 GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
 
@@ -65,11 +65,11 @@ DELETE FROM delivery_attempt WHERE ctid = ANY(ARRAY(SELECT a.ctid FROM (VALUES @
 -- name: begun_attempts
 -- Those of some attempts that are there.
 SELECT a.delivery, a.number, a.started_at, a.document FROM (VALUES @rows(bigint, bigint)) AS v
-@then delivery_attempt AS a ON a.delivery = v.column1 AND a.number = v.column2;
+@then(delivery_attempt AS a ON a.delivery = v.column1 AND a.number = v.column2);
 
 -- name: held_under
 -- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.
-SELECT v.column1, v.column2 FROM (VALUES @rows(bigint, bigint)) AS v @then job ON job.id = v.column1
+SELECT v.column1, v.column2 FROM (VALUES @rows(bigint, bigint)) AS v @then(job ON job.id = v.column1)
 WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
 
 -- name: delete_staged

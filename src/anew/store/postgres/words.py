@@ -1,4 +1,8 @@
-"""What PostgreSQL says for the words that the common statements leave open."""
+"""What PostgreSQL says for the words that the common statements leave open.
+
+It makes a plan once, and often while a table is empty: to walk it is then the cheapest way, and stays the way when it is not. So
+statements are written in such a way that they search by their keys whatever the planner believes of the tables' sizes.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,9 @@ from anew.jobs.hooks import Hook
 from anew.store.sql.statements import Statements
 
 _MARK = re.compile(r"\?(\d*)")
-_FOUND = re.compile(r"\b(\w+) IN \((SELECT \1 FROM [^()]* LIMIT \$\d+)\)")
-_ROWS = re.compile(r"\((VALUES [^A-Z]*)\) AS v\b")
-_CHANGED = re.compile(r"WHERE (\w+\.id|\w+\.job_id) = v\.column1")
-_THEN = re.compile(r"@then (\w+) +(?:AS (\w+) )?ON ")
-_MISSING = "NOT EXISTS ("
+_UPDATE = re.compile(r"(UPDATE .* FROM )\((VALUES [^A-Z]*)\) AS (v WHERE (\w+\.\w+) = v\.column1)")
+_KEYS_FIRST = r"WITH v AS (\2) \1\3 AND \4 = ANY(ARRAY(SELECT column1 FROM v))"
+"""Of an update from rows of its own: has their keys be those of a search."""
 
 
 def _row(columns: Sequence[str], first: bool) -> str:
@@ -21,56 +23,15 @@ def _row(columns: Sequence[str], first: bool) -> str:
     return "(" + ",".join(f"?::{column}" if first and column else "?" for column in columns) + ")"
 
 
-def _said(text: str) -> str:
-    """Write a statement so that it is searched by its keys whatever the planner believes of the tables' sizes; number its marks.
-
-    A plan is made once, and often while a table is empty: to walk it is then the cheapest way, and stays the way when it is not.
-    """
-    # Numbered first: a mark keeps its value wherever it then stands.
-    return _looked_up(_joined_in_order(_keys_first(_found_first(_numbered(text)))))
+def _joined(said: str) -> str:
+    """Write a join that has an order as a search for each row of its left side."""
+    table, condition = said.split(" ON ", 1)
+    return f"CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS {table.split()[-1]}"  # noqa: S608 - ours
 
 
-def _found_first(text: str) -> str:
-    """Have what an inner statement finds be the keys of a search, not one side of a join."""
-    return _FOUND.sub(r"\1 = ANY(ARRAY(\2))", text)
-
-
-def _keys_first(text: str) -> str:
-    """Where rows of the statement's own say what is changed, have their keys be those of a search."""
-    rows, changed = _ROWS.search(text), _CHANGED.search(text)
-    if rows is None or changed is None:
-        return text
-    text = text.replace(rows[0], "v", 1)
-    keys = f"{changed[0]} AND {changed[1]} = ANY(ARRAY(SELECT column1 FROM v))"  # noqa: S608 - ours
-    return f"WITH v AS ({rows[1]}) {text.replace(changed[0], keys, 1)}"
-
-
-def _joined_in_order(text: str) -> str:
-    """Write each join that has an order as a search for each row of its left side."""
-    while (found := _THEN.search(text)) is not None:
-        end = _end_of(text, found.end(), " WHERE ", " GROUP ", " ORDER ", " CROSS ", ")")
-        table, name = found[1], found[2] or found[1]
-        inner = f"SELECT * FROM {table} AS {name} WHERE {text[found.end() : end]} OFFSET 0"  # noqa: S608 - ours
-        text = f"{text[: found.start()]}CROSS JOIN LATERAL ({inner}) AS {name}{text[end:]}"
-    return text
-
-
-def _looked_up(text: str) -> str:
-    """Have what must not be there be looked up for each row."""
-    while (at := text.find(_MISSING)) >= 0:
-        inside = at + len(_MISSING)
-        end = _end_of(text, inside, ")")
-        text = f"{text[:at]}({text[inside:end]} LIMIT 1) IS NULL{text[end + 1 :]}"
-    return text
-
-
-def _end_of(text: str, at: int, *ends: str) -> int:
-    """Find the next of these outside of any brackets that open behind a place."""
-    depth = 0
-    while at < len(text) and (depth or not text.startswith(ends, at)):
-        depth += (text[at] == "(") - (text[at] == ")")
-        at += 1
-    return at
+def _marked(text: str) -> str:
+    """Number the marks of a statement; then, for each keeps its value wherever it stands, put an update's keys first."""
+    return _UPDATE.sub(_KEYS_FIRST, _numbered(text))
 
 
 def _numbered(text: str) -> str:
@@ -89,7 +50,6 @@ def _numbered(text: str) -> str:
 STATEMENTS = Statements(
     "anew.store.postgres",
     {
-        "@then": "@then",  # see `_joined_in_order`
         "@least": "least",
         "@most": "greatest",
         "@unindexed": "",
@@ -99,12 +59,15 @@ STATEMENTS = Statements(
         "@joined_ids": "string_agg(id::text, ',')",
     },
     {
-        "by": "",
-        "bytes": "convert_to({}, 'UTF8')",
-        "texts": "json_array_elements_text({}::json)",
-        "numbers": "json_array_elements_text({}::json)::bigint",
+        "by": lambda index: "",
+        "bytes": "convert_to({}, 'UTF8')".format,
+        "texts": "json_array_elements_text({}::json)".format,
+        "numbers": "json_array_elements_text({}::json)::bigint".format,
+        "then": _joined,
+        "first": "= ANY(ARRAY({}))".format,
+        "none": "({} LIMIT 1) IS NULL".format,
     },
     row=_row,
-    marked=_said,
+    marked=_marked,
 )
 """Every statement in PostgreSQL's words."""

@@ -5,7 +5,9 @@
 -- `@rows(n)` stands for as many rows of n marks as a batch needs; `@rows(type, ...)` for the same where PostgreSQL cannot know the types
 -- of their columns; `@marks` for one mark a key. `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns
 -- that `rows.py` reads by place, `@counters` for one column a state. What the engines say in different words: `@by(index)` names the index
--- to use, `@then` joins in this order, `@bytes(text)` gives a text undecoded, `@least` and `@most` choose among values.
+-- to use, `@bytes(text)` gives a text undecoded, `@least` and `@most` choose among values. `@then(table ON ...)` joins in this order,
+-- `@first(SELECT ...)` asks whether a key is one of the few that a statement finds, `@none(SELECT ...)` whether it finds nothing:
+-- PostgreSQL is to look these up row by row, whatever it believes of the tables' sizes.
 --
 -- Jobs that are named by their keys are compared as `state + 0 = ...`: no partial index has that, and PostgreSQL, whose plans may be
 -- made before it has seen many rows, would else walk the index of all jobs in flight for the sake of a few.
@@ -51,7 +53,7 @@ ORDER BY id;
 -- name: purgeable_hooked
 -- Those of the jobs that `reap` is about to remove.
 SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid, folded FROM job
-WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0
+WHERE id @first(SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0
 ORDER BY id;
 
 -- name: add_hooks
@@ -87,7 +89,7 @@ DELETE FROM unique_lock WHERE job_id IN (@marks);
 
 -- name: reap_locks
 -- Some of those that have ended.
-DELETE FROM unique_lock WHERE digest IN (SELECT digest FROM unique_lock WHERE ends_at <= ? ORDER BY ends_at LIMIT ?) RETURNING job_id;
+DELETE FROM unique_lock WHERE digest @first(SELECT digest FROM unique_lock WHERE ends_at <= ? ORDER BY ends_at LIMIT ?) RETURNING job_id;
 
 -- name: insert_batch
 INSERT INTO batch (id, parent, total, pending, failed, committed, complete, success, open_children, unsuccessful_children, purge_at,
@@ -121,7 +123,7 @@ ON CONFLICT (jid) DO UPDATE SET job_id = excluded.job_id, word = excluded.word, 
     description = excluded.description, updated_at = excluded.updated_at;
 
 -- name: reap_progress
-DELETE FROM progress WHERE jid IN (SELECT jid FROM progress WHERE updated_at <= ? ORDER BY updated_at LIMIT ?) RETURNING 1;
+DELETE FROM progress WHERE jid @first(SELECT jid FROM progress WHERE updated_at <= ? ORDER BY updated_at LIMIT ?) RETURNING 1;
 
 -- name: extend_hold
 -- A reservation lasts longer, never shorter.
@@ -165,7 +167,7 @@ FROM (VALUES @rows(text)) AS v;
 -- name: whole_lines
 -- All places of many short queues; only the index is read.
 SELECT job.queue, job.priority, job.id FROM (VALUES @rows(text)) AS v
-@then job @by(job_ready) ON job.queue = v.column1 AND job.state = @READY;
+@then(job @by(job_ready) ON job.queue = v.column1 AND job.state = @READY);
 
 -- name: next_priority
 -- The first job of the next priority in a queue, and since when it has been ready.
@@ -260,7 +262,7 @@ SELECT job.priority, job.id, v.name FROM (
         (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority = ?1 AND id > ?2 ORDER BY id LIMIT 1),
         (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority > ?1 ORDER BY priority, id LIMIT 1)
     ) AS next FROM queue WHERE ready > 0
-) AS v @then job ON job.id = v.next;
+) AS v @then(job ON job.id = v.next);
 
 -- name: lines_before
 -- The same, before it.
@@ -270,7 +272,7 @@ SELECT job.priority, job.id, v.name FROM (
         (SELECT id FROM job WHERE job.queue = queue.name AND state = @READY AND priority < ?1
             ORDER BY priority DESC, id DESC LIMIT 1)
     ) AS next FROM queue WHERE ready > 0
-) AS v @then job ON job.id = v.next;
+) AS v @then(job ON job.id = v.next);
 
 -- name: ready_behind
 -- The next places of one queue's line behind one (priority, id); only the index is read.
@@ -318,7 +320,7 @@ SELECT @taken FROM job WHERE id IN (@marks) AND state + 0 = @READY;
 -- name: hold
 -- Follows select_ready in the same transaction with the same order, so it meets the same rows.
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
-WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?);
+WHERE id @first(SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?);
 
 -- name: hold_by_key
 -- Put jobs in flight that are still ready.
@@ -341,7 +343,7 @@ WHERE id IN (@marks) AND state + 0 = @READY;
 
 -- name: slots
 -- The slots in use of a queue that were taken after an instant, in order.
-SELECT slot.taken_at, slot.worker FROM slot @then job ON job.id = slot.job_id
+SELECT slot.taken_at, slot.worker FROM slot @then(job ON job.id = slot.job_id)
 WHERE slot.queue = ? AND slot.taken_at > ? AND job.state + 0 = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token
 ORDER BY slot.taken_at;
 
@@ -349,7 +351,7 @@ ORDER BY slot.taken_at;
 -- Who has the slots of jobs that were taken.
 INSERT INTO slot (queue, taken_at, job_id, token, worker)
 SELECT job.queue, job.dequeued_at, job.id, job.hold_token, v.column2 FROM (VALUES @rows(bigint, text)) AS v
-@then job ON job.id = v.column1 WHERE true
+@then(job ON job.id = v.column1) WHERE true
 ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, worker = excluded.worker;
 
 -- name: occupy_all
@@ -360,7 +362,7 @@ ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, work
 
 -- name: drop_left_slots
 -- The slots of a queue that are in use no more, or were taken up to an instant.
-DELETE FROM slot WHERE queue = ? AND (taken_at <= ? OR NOT EXISTS (SELECT 1 FROM job
+DELETE FROM slot WHERE queue = ? AND (taken_at <= ? OR @none(SELECT 1 FROM job
     WHERE job.id = slot.job_id AND job.state + 0 = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS NOT DISTINCT FROM slot.token));
 
 -- name: free_slots
@@ -502,7 +504,7 @@ SELECT id, queue, state, jid IS NOT NULL FROM job WHERE state < @READY AND near_
 -- name: promote
 -- Follows select_due in the same transaction, so it meets the same rows.
 UPDATE job SET state = @READY
-WHERE id IN (SELECT id FROM job WHERE state < @READY AND near_at IS NULL AND ready_at <= ? ORDER BY ready_at LIMIT ?);
+WHERE id @first(SELECT id FROM job WHERE state < @READY AND near_at IS NULL AND ready_at <= ? ORDER BY ready_at LIMIT ?);
 
 -- name: next_due
 -- The earliest time that a waiting job waits for, or has to be entered among the due.
@@ -514,7 +516,7 @@ SELECT min(at) FROM (
 -- name: draw_near
 -- Enter jobs into the index of due times.
 UPDATE job SET near_at = NULL
-WHERE id IN (SELECT id FROM job WHERE near_at IS NOT NULL AND near_at <= ? ORDER BY near_at LIMIT ?);
+WHERE id @first(SELECT id FROM job WHERE near_at IS NOT NULL AND near_at <= ? ORDER BY near_at LIMIT ?);
 
 -- name: lapsed
 -- Jobs in flight whose hold is past its deadline, by lease time.
@@ -799,7 +801,7 @@ SELECT done_at FROM duty WHERE name = ?;
 
 -- name: read_lease_clock
 -- How far the wall clock has jumped in all, and the lease time when that was last written down.
-SELECT jumps.done_at, noted.done_at FROM duty AS jumps @then duty AS noted ON noted.name = 'lease time' WHERE jumps.name = 'lease jumps';
+SELECT jumps.done_at, noted.done_at FROM duty AS jumps @then(duty AS noted ON noted.name = 'lease time') WHERE jumps.name = 'lease jumps';
 
 -- name: write_duty
 -- A duty is done now.
@@ -862,20 +864,20 @@ UPDATE job SET (records, record_bytes) = (
 
 -- name: parts_of_nobody
 -- For the doctor: payloads whose job is not there.
-SELECT DISTINCT job_id FROM payload WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = payload.job_id) AND NOT EXISTS (SELECT 1 FROM staged WHERE job_id = payload.job_id)
-    AND NOT EXISTS (SELECT 1 FROM leftover WHERE job_id = payload.job_id);
+SELECT DISTINCT job_id FROM payload WHERE @none(SELECT 1 FROM job WHERE id = payload.job_id) AND @none(SELECT 1 FROM staged WHERE job_id = payload.job_id)
+    AND @none(SELECT 1 FROM leftover WHERE job_id = payload.job_id);
 
 -- name: records_of_nobody
 -- For the doctor: records whose job is not there.
-SELECT job_id FROM attempt WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = attempt.job_id) AND NOT EXISTS (SELECT 1 FROM leftover WHERE job_id = attempt.job_id)
+SELECT job_id FROM attempt WHERE @none(SELECT 1 FROM job WHERE id = attempt.job_id) AND @none(SELECT 1 FROM leftover WHERE job_id = attempt.job_id)
 UNION
-SELECT job_id FROM attempt_count WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = attempt_count.job_id)
-    AND NOT EXISTS (SELECT 1 FROM leftover WHERE job_id = attempt_count.job_id);
+SELECT job_id FROM attempt_count WHERE @none(SELECT 1 FROM job WHERE id = attempt_count.job_id)
+    AND @none(SELECT 1 FROM leftover WHERE job_id = attempt_count.job_id);
 
 -- name: leave_orphans
 -- Only what belongs to no job: others may have written since these were found.
 INSERT INTO leftover (job_id) SELECT column1 FROM (VALUES @rows(bigint)) AS v
-WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = v.column1) AND NOT EXISTS (SELECT 1 FROM staged WHERE job_id = v.column1)
+WHERE @none(SELECT 1 FROM job WHERE id = v.column1) AND @none(SELECT 1 FROM staged WHERE job_id = v.column1)
 ON CONFLICT DO NOTHING;
 
 -- name: limit_keys
@@ -908,7 +910,7 @@ INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
 -- Keys behind a name, with how many of their jobs run and how many are blocked, each up to a number (?5): of the next so many (?2)
 -- those that have blocked jobs, or all (?3 = 1).
 SELECT @bytes(name), bounds, debt, at, look_at, closed_until, probing,
-    (SELECT count(*) FROM (SELECT 1 FROM limited AS r @then job ON job.id = r.job_id
+    (SELECT count(*) FROM (SELECT 1 FROM limited AS r @then(job ON job.id = r.job_id)
         WHERE r.name = k.name AND r.standing = 2 AND job.state + 0 = @IN_FLIGHT LIMIT ?5) AS running),
     (SELECT count(*) FROM (SELECT 1 FROM limited AS b WHERE b.name = k.name AND b.standing = 1 LIMIT ?5) AS blocked)
 FROM (SELECT * FROM limit_key WHERE name > ?1 ORDER BY name LIMIT ?2) AS k
@@ -921,12 +923,12 @@ SELECT @bytes(name) FROM limit_key WHERE name > ? ORDER BY name LIMIT 1 OFFSET ?
 
 -- name: limited_jobs
 -- Those of some jobs that have a key, with their places.
-SELECT limited.job_id, limited.name, limited.standing, job.queue, job.priority FROM limited @then job ON job.id = limited.job_id
+SELECT limited.job_id, limited.name, limited.standing, job.queue, job.priority FROM limited @then(job ON job.id = limited.job_id)
 WHERE limited.job_id IN (@marks) ORDER BY limited.job_id;
 
 -- name: limited_running
 -- How many jobs of keys run: what stands so and is in flight. A row that was left standing so counts for nothing.
-SELECT limited.name, count(*) FROM limited @then job ON job.id = limited.job_id
+SELECT limited.name, count(*) FROM limited @then(job ON job.id = limited.job_id)
 WHERE limited.name IN (@marks) AND limited.standing = 2 AND job.state + 0 = @IN_FLIGHT GROUP BY limited.name;
 
 -- name: blocked_queues
@@ -973,31 +975,31 @@ DELETE FROM limited WHERE job_id IN (@marks) RETURNING name;
 
 -- name: limited_of_nobody
 -- For the doctor: jobs of keys that are gone.
-SELECT job_id FROM limited WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = limited.job_id);
+SELECT job_id FROM limited WHERE @none(SELECT 1 FROM job WHERE id = limited.job_id);
 
 -- name: remove_limited_of_nobody
-DELETE FROM limited WHERE NOT EXISTS (SELECT 1 FROM job WHERE id = limited.job_id) RETURNING name;
+DELETE FROM limited WHERE @none(SELECT 1 FROM job WHERE id = limited.job_id) RETURNING name;
 
 -- name: blocked_amiss
 -- For the doctor: blocked jobs of which that is not known, so that nothing would ever put them into line.
-SELECT id FROM job WHERE state = @BLOCKED AND NOT EXISTS (SELECT 1 FROM limited
+SELECT id FROM job WHERE state = @BLOCKED AND @none(SELECT 1 FROM limited
     WHERE job_id = job.id AND standing = 1 AND queue = job.queue AND priority = job.priority);
 
 -- name: limited_amiss
 -- For the doctor: jobs that stand otherwise with their keys than their rows say.
-SELECT limited.job_id FROM limited @then job ON job.id = limited.job_id
+SELECT limited.job_id FROM limited @then(job ON job.id = limited.job_id)
 WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIGHT OR standing = 3 AND state <> @READY;
 
 -- name: keys_forgotten
 -- Keys with blocked jobs that nothing would have looked at: no job that runs or was unblocked, and no time. Keys without a job
 -- that nothing would have removed.
 SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
-    AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND (look_at IS NOT NULL OR closed_until = 9223372036854775807))
-    AND NOT EXISTS (SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
-    AND NOT EXISTS (SELECT 1 FROM limited AS r @then job ON job.id = r.job_id
+    AND @none(SELECT 1 FROM limit_key WHERE name = l.name AND (look_at IS NOT NULL OR closed_until = 9223372036854775807))
+    AND @none(SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
+    AND @none(SELECT 1 FROM limited AS r @then(job ON job.id = r.job_id)
         WHERE r.name = l.name AND r.standing = 2 AND job.state + 0 = @IN_FLIGHT)
 UNION ALL
-SELECT name FROM limit_key WHERE look_at IS NULL AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name);
+SELECT name FROM limit_key WHERE look_at IS NULL AND @none(SELECT 1 FROM limited WHERE limited.name = limit_key.name);
 
 -- name: topic
 -- One topic.
@@ -1142,23 +1144,23 @@ SELECT delivery, number, started_at, document FROM delivery_attempt WHERE delive
 -- name: last_delivery_attempts
 -- The last attempt of each of some deliveries.
 SELECT a.delivery, a.number, a.started_at, a.document FROM (VALUES @rows(bigint)) AS v
-@then delivery_attempt AS a ON a.delivery = v.column1
-    AND a.number = (SELECT max(number) FROM delivery_attempt WHERE delivery = v.column1);
+@then(delivery_attempt AS a ON a.delivery = v.column1
+    AND a.number = (SELECT max(number) FROM delivery_attempt WHERE delivery = v.column1));
 
 -- name: purge_messages
-DELETE FROM message WHERE id IN (SELECT id FROM message WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
+DELETE FROM message WHERE id @first(SELECT id FROM message WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
 
 -- name: leave_deliveries
 -- Deliveries of messages that are removed, and whose jobs somebody has removed: they are over.
 UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND status = 0
-    AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = delivery.job);
+    AND @none(SELECT 1 FROM job WHERE job.id = delivery.job);
 
 -- name: purge_publications
 DELETE FROM publication WHERE (topic, key) IN
     (SELECT topic, key FROM publication WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING purge_at;
 
 -- name: purge_deliveries
-DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
+DELETE FROM delivery WHERE id @first(SELECT id FROM delivery WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
 
 -- name: purge_attempts
 DELETE FROM delivery_attempt WHERE delivery IN (@marks);
@@ -1195,7 +1197,7 @@ INSERT INTO delivery_task (id, document, status, position, done, purge_at) VALUE
 ON CONFLICT (id) DO UPDATE SET status = excluded.status, position = excluded.position, done = excluded.done;
 
 -- name: purge_delivery_tasks
-DELETE FROM delivery_task WHERE id IN (SELECT id FROM delivery_task WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
+DELETE FROM delivery_task WHERE id @first(SELECT id FROM delivery_task WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
 
 -- name: deliveries_of_message
 -- Deliveries of a message, by subscription.

@@ -33,7 +33,7 @@ _LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, WIDTH)
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _ROWS = re.compile(r"@rows\(([\w, ]+)\)")
-_CALL = re.compile(r"@(by|bytes|texts|numbers)\(((?:[^()]|\([^()]*\))*)\)")
+_CALL = re.compile(r"@(by|bytes|texts|numbers|then|first|none)\(")
 
 _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@BLOCKED": str(BLOCKED),
@@ -81,7 +81,7 @@ class Statements:
     Args:
         package: Where the engine's ``own.sql`` is, whose statements stand beside or in place of the common ones.
         words: What the engine says for each word that begins with ``@``.
-        calls: The same of those with an argument, which stands for ``{}``.
+        calls: The same of those with something in brackets.
         row: Writes one row of marks: how many, or the types of its columns; and whether it is the first of several.
         marked: Writes the marks of a whole statement, each ``?`` or ``?n``, as the engine has them.
     """
@@ -90,7 +90,7 @@ class Statements:
         self,
         package: str,
         words: Mapping[str, str],
-        calls: Mapping[str, str],
+        calls: Mapping[str, Callable[[str], str]],
         *,
         row: Callable[[Sequence[str], bool], str],
         marked: Callable[[str], str] = lambda text: text,
@@ -116,7 +116,12 @@ class Statements:
         text = self._word.sub(
             lambda found: self._words[found[0]], " ".join(" ".join(lines).split()).rstrip(";")
         )
-        return _CALL.sub(lambda found: self._calls[found[1]].format(found[2]), text)
+        for found in reversed(
+            list(_CALL.finditer(text))
+        ):  # from the right: what is in brackets is said before what is around it
+            end = _closing(text, found.end())
+            text = text[: found.start()] + self._calls[found[1]](text[found.end() : end]) + text[end + 1 :]
+        return text
 
     def text(self, name: str, width: int = 1) -> str:
         """Give one statement, its ``@rows`` and ``@marks`` repeated `width` times; ``count of NAME`` counts the rows of another."""
@@ -149,6 +154,14 @@ class Statements:
             return execute(texts.get((name, width)) or text(name, width), bound)
 
         return run
+
+
+def _closing(text: str, at: int) -> int:
+    """Find the bracket that closes what was open at a place."""
+    depth = 1
+    while depth := depth + (text[at] == "(") - (text[at] == ")"):
+        at += 1
+    return at
 
 
 def _parts(text: str) -> Iterable[tuple[str, str]]:

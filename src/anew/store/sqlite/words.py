@@ -15,7 +15,6 @@ def _row(columns: Sequence[str], first: bool) -> str:
 STATEMENTS = Statements(
     "anew.store.sqlite",
     {
-        "@then": "CROSS JOIN",
         "@least": "min",
         "@most": "max",
         "@unindexed": "NOT INDEXED",
@@ -25,10 +24,13 @@ STATEMENTS = Statements(
         "@joined_ids": "group_concat(id)",
     },
     {
-        "by": "INDEXED BY {}",
-        "bytes": "CAST({} AS BLOB)",
-        "texts": "value FROM json_each({})",
-        "numbers": "value FROM json_each({})",
+        "by": "INDEXED BY {}".format,
+        "bytes": "CAST({} AS BLOB)".format,
+        "texts": "value FROM json_each({})".format,
+        "numbers": "value FROM json_each({})".format,
+        "then": "CROSS JOIN {}".format,
+        "first": "IN ({})".format,
+        "none": "NOT EXISTS ({})".format,
     },
     row=_row,
 )
