@@ -162,7 +162,7 @@ def sync_error_swallowed(patch: Patch) -> None:
 
 def folder_not_synced(patch: Patch) -> None:
     """New names are left to the system."""
-    patch.setattr(opening, "sync_directory", lambda folder: None)
+    patch.setattr(opening, "sync_path", lambda folder: None)
 
 
 def failed_sync(folder: Path) -> None:

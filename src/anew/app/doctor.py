@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +84,8 @@ def make_anew(where: Path | str, seen: Examination) -> Examination:
             pass
         apply_one(engine, lambda batch: store.recount_records(keys.get("records", ())))
         apply_one(engine, _mend_limits)
-        reader = store.reader()
-        try:
+        with closing(store.reader()) as reader:
             found = reader.recount()
-        finally:
-            reader.close()
         apply_one(engine, lambda batch: batch.correct(found))
     finally:
         store.close()

@@ -311,19 +311,20 @@ class Engine:
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
         self.parts.taken_away += 1
+        self._read_times()
+        self.dispatcher.notice_others()
+        self.fetches.notice_others()
+
+    def _read_times(self) -> None:
         self.due_at = self.store.next_due()
         self._cron_at = self.store.cron.next_slot()
         self._limit_at = self.store.key_limits.next_look()
-        self.dispatcher.notice_others()
-        self.fetches.notice_others()
 
     def _put_back(self, batch: Batch) -> None:
         """Undo a transaction in the store and in memory."""
         try:
             self.store.rollback()
-            self.due_at = self.store.next_due()
-            self._cron_at = self.store.cron.next_slot()
-            self._limit_at = self.store.key_limits.next_look()
+            self._read_times()
         except StoreBusy:
             pass  # the way to the store is lost: the next `begin` has all of it read again
         except Exception as error:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from anew.engine.batch import Batch, Parts
 from anew.engine.engine import PROMOTE_JOBS, Engine, left_of
@@ -108,11 +109,8 @@ class Upkeep:
 
 def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
     try:
-        reader = store.reader()
-        try:
+        with closing(store.reader()) as reader:
             found = reader.recount()
-        finally:
-            reader.close()
     except Exception:
         log.exception("the counters could not be checked; `anew doctor` checks them too")
         return

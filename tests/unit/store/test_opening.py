@@ -313,7 +313,7 @@ def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store(
 
     open_sqlite(tmp_path).close()
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "sync_directory", broken)
+        patch.setattr(opening, "sync_path", broken)
         with pytest.raises(StoreFailed, match="Input/output error"):
             open_sqlite(tmp_path)
     open_sqlite(tmp_path).close()

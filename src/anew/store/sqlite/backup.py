@@ -17,7 +17,7 @@ import apsw
 
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.store.sql.migrations import migrations
-from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places, make_folder, sync_directory
+from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places, make_folder, sync_path
 from anew.store.sqlite.packing import is_archive, unpack
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.turnstile import Turnstile
@@ -239,13 +239,9 @@ def _copy(source: apsw.Connection, path: Path, progress: Progress) -> None:
 
 def _finish(unfinished: Path, target: Path, jobs: int) -> Copied:
     """Sync a verified copy and give it its name."""
-    fd = os.open(unfinished, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_path(unfinished)
     os.replace(unfinished, target)
-    sync_directory(target.parent)
+    sync_path(target.parent)
     return Copied(target, jobs, target.stat().st_size)
 
 

@@ -141,7 +141,8 @@ def _content(
         yield Finding("integrity", "; ".join(damage), RESTORE)
         return  # what else is read of it proves nothing
     meta: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(STATEMENTS.text("read_meta"))}
-    facts["jobs"] = str(_first(connection, "SELECT count(*) FROM job"))
+    ((jobs,),) = connection.execute("SELECT count(*) FROM job").fetchall()
+    facts["jobs"] = str(jobs)
     reader = SqlReader(SqliteReading(connection, owned=False))
     damaged = len(reader.damaged_texts()) + len(reader.damaged_names())
     if damaged:
@@ -162,9 +163,3 @@ def _content(
     finally:
         if presence is not None:
             presence.close_descriptors()
-
-
-def _first(connection: apsw.Connection, statement: str) -> Any:
-    row = connection.execute(statement).fetchone()
-    assert row is not None
-    return row[0]

@@ -104,7 +104,7 @@ class SqliteLink:
         opening.migrate(self.connection, self._sharing.require_alone)
         if self._reserve is not None:
             self.keep_reserve()
-            opening.sync_directory(self._reserve.parent)
+            opening.sync_path(self._reserve.parent)
         self.identity = opening.identify(self.connection)
         self.execute: Callable[..., Any] = self.connection.cursor().execute
         self.run = STATEMENTS.runner(self.execute)

@@ -116,7 +116,7 @@ class Places:
             )
         if not self.database.exists():
             os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            sync_directory(folder)
+            sync_path(folder)
 
 
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -151,9 +151,9 @@ def file_system(folder: Path) -> str:
     return found
 
 
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory last, as a new file's bytes alone do not."""
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+def sync_path(path: Path) -> None:
+    """Make a file's bytes last; of a directory, the names in it, as a new file's bytes alone do not."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -166,7 +166,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:
         with suppress(PermissionError):  # who may write in a folder need not be allowed to read it
-            sync_directory(one.parent)
+            sync_path(one.parent)
 
 
 def make_room(reserve: Path) -> None:

@@ -15,7 +15,7 @@ from anew.errors import InvalidInput, NotFound
 from anew.http.api import Context
 from anew.http.bulk import ManyJobs
 from anew.http.formats import Format
-from anew.http.query_strings import FILTERS, encoded, query_pairs, selection
+from anew.http.query_strings import FILTERS, Selection, encoded, query_pairs, selection
 from anew.http.router import Router
 from anew.jobs.names import check_name
 from anew.jobs.patch import Patch
@@ -63,12 +63,7 @@ class Actions:
     def many_jobs(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change all jobs that match the address's filters."""
         given = _form(request, {"action", "spread", "reset"})
-        chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check_ids()
-        if chosen.is_everything():
-            raise InvalidInput(
-                "filter: expected at least one condition, since all jobs are not meant", field="filter"
-            )
+        chosen = chosen_jobs(request)
         spread_ms = parse_duration(given["spread"], field="spread") if given.get("spread") else 0
         redrive = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts="reset" in given)
         at = self._now()
@@ -119,6 +114,17 @@ class Actions:
     def _run(self, request: Request, form: Format, verb: Verb, path: str, action: str) -> None:
         done = later(request, form, lambda _: go_to(request, path, action))
         self._submit(Call(verb, done))
+
+
+def chosen_jobs(request: Request) -> Selection:
+    """Read from the address which jobs are meant: not all there are."""
+    chosen = selection(query_pairs(request.query, FILTERS))
+    chosen.check_ids()
+    if chosen.is_everything():
+        raise InvalidInput(
+            "filter: expected at least one condition, since all jobs are not meant", field="filter"
+        )
+    return chosen
 
 
 def _known(make: Mapping[str, Any], action: str) -> Any:

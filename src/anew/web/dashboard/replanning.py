@@ -9,14 +9,14 @@ import msgspec
 
 from anew.backoff import policy_from_json
 from anew.engine.replanning import WITHIN_MS, Plan, Replanning, replannable
-from anew.errors import InvalidInput
 from anew.http.api import Context
 from anew.http.bulk import ManyJobs
 from anew.http.formats import Format
-from anew.http.query_strings import FILTERS, Selection, query_pairs, selection
+from anew.http.query_strings import Selection, query_pairs
 from anew.http.router import Router
 from anew.net.seam import Request
 from anew.units import format_duration, parse_duration
+from anew.web.dashboard.actions import chosen_jobs
 from anew.web.dashboard.pages import UI
 from anew.web.dashboard.replies import go_to, later, paged, show
 
@@ -36,12 +36,12 @@ class ReplanForm:
 
     def ask(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the empty form, for the jobs that the address's filters mean."""
-        self._show(request, form, _chosen(request), {}, None)
+        self._show(request, form, chosen_jobs(request), {}, None)
 
     def send(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the times of the form's policy, or, once they have been shown, give them to the jobs."""
         given = query_pairs(request.body, {"policy", "spread", "apply"})
-        chosen = _chosen(request)
+        chosen = chosen_jobs(request)
         spread_ms = parse_duration(given["spread"], field="spread") if given.get("spread") else 0
         change = Replanning(_policy(given.get("policy", "")), spread_ms, dry_run="apply" not in given)
 
@@ -94,16 +94,6 @@ def _due(plan: Plan) -> list[tuple[str, int, int]]:
     words = ["now", *(f"within {format_duration(bound)}" for bound in WITHIN_MS[1:]), "later"]
     rows = zip(words, plan.due_before, plan.due_after, strict=True)
     return [row for row in rows if row[1] or row[2]]
-
-
-def _chosen(request: Request) -> Selection:
-    chosen = selection(query_pairs(request.query, FILTERS))
-    chosen.check_ids()
-    if chosen.is_everything():
-        raise InvalidInput(
-            "filter: expected at least one condition, since all jobs are not meant", field="filter"
-        )
-    return chosen
 
 
 def _policy(text: str) -> bytes:
