@@ -195,11 +195,9 @@ class _Lines:
         self._colour = coloured(sys.stdout)
 
     def listening(self, url: str) -> None:
-        """Print the address."""
         click.echo(f"Receiving webhooks at {url}  (end it with Ctrl-C)")
 
     def arrival(self, arrival: Arrival) -> None:
-        """Print a request and its answer."""
         incoming, reply = arrival.incoming, arrival.reply
         status = reply.status or 0
         parts = [
@@ -214,7 +212,6 @@ class _Lines:
             click.echo(f"    {line}")
 
     def ended(self, tally: Tally) -> None:
-        """Print what has come in all."""
         click.echo(
             f"{counted(tally.received, 'request')}, {counted(tally.repeated, 'repeated id')}, "
             f"{counted(tally.bad_signatures, 'bad signature')}"
@@ -258,11 +255,9 @@ class _JsonLines:
         self._full = full
 
     def listening(self, url: str) -> None:
-        """Print the address."""
         self._print({"event": "listening", "url": url})
 
     def arrival(self, arrival: Arrival) -> None:
-        """Print a request and its answer."""
         incoming = arrival.incoming
         header = incoming.headers.get
         body = None if incoming.body is None else incoming.body.decode(errors="replace")
@@ -290,7 +285,6 @@ class _JsonLines:
         )
 
     def ended(self, tally: Tally) -> None:
-        """Print what has come in all."""
         self._print(
             {
                 "event": "ended",

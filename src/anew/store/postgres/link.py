@@ -437,7 +437,6 @@ class PostgresLink:
             self._begun = False
 
     def busy(self) -> StoreBusy:
-        """Say who has kept the store busy for too long, for whoever is refused for it."""
         try:
             rows = self.run("holds_turn").fetchall()
         except StoreBusy as lost:
@@ -451,13 +450,11 @@ class PostgresLink:
         )
 
     def when_free(self, call: Callable[[], None]) -> None:
-        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
         timer = threading.Timer(AGAIN_S, call)
         timer.daemon = True
         timer.start()
 
     def wait_until_free(self, timeout_s: float) -> bool:
-        """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
         if self._renewal is not None:
             return self._renewal.is_over(timeout_s)
         time.sleep(min(AGAIN_S, timeout_s))
@@ -501,11 +498,9 @@ class PostgresLink:
         return None
 
     def reading(self) -> ReadLink:
-        """Read on the connection that writes."""
         return WriterReading(self.execute)
 
     def open_reading(self) -> ReadLink:
-        """Open a connection that reads."""
         reading = PostgresReading(self._primary)
         self._readings.add(reading)
         return reading
@@ -519,7 +514,6 @@ class PostgresLink:
         return self._grace.is_alive(session, locked=bool(self.run("is_alive", (session,)).fetchall()))
 
     def note_begun(self, slot: int, key: int) -> None:
-        """Note which job this process runs in one of its slots; 0: none. From any thread, outside of transactions."""
         if self._forked:
             return
         if self._notes is None:
@@ -527,7 +521,6 @@ class PostgresLink:
         self._notes.note(slot, key)
 
     def begun(self, session: int) -> frozenset[int] | None:
-        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
         keys = self.run("begun", (session,)).fetchall()
         return frozenset(key for (key,) in keys) - {0} if keys else None
 
@@ -537,17 +530,14 @@ class PostgresLink:
         self._buried += 1
 
     def listen(self) -> int | None:
-        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on."""
         assert self._presence is not None
         return self._presence.fileno()
 
     def poke_self(self) -> None:
-        """Wake whoever of this process waits at that descriptor."""
         if self._presence is not None:
             self._presence.wake()
 
     def hear(self) -> None:
-        """Take what has come to that descriptor."""
         if self._presence is not None:
             self._presence.hear()
 
@@ -561,7 +551,6 @@ class PostgresLink:
         """Nothing: `begin` waits for the turn."""
 
     def close(self, say_goodbye: Callable[[], None]) -> None:
-        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
         if self._forked:
             return
         try:

@@ -1,4 +1,4 @@
-"""Jobs that other transactions of the same database have left. See `anew.store.protocol.OutboxRows`."""
+"""Jobs that other transactions of the same database have left; `anew.store.protocol.OutboxRows` says what its verbs do."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ class Outbox:
         return found
 
     def drop(self, ids: Sequence[int]) -> None:
-        """Remove rows whose jobs are stored."""
         for part in in_lists(ids):
             self._run("drop_outbox_rows", part, len(part))
 
     def refuse(self, id_: int, reason: str) -> None:
-        """Keep a row that can be no job, and say why."""
         self._run("refuse_outbox_row", (reason, id_))

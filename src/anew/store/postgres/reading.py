@@ -40,7 +40,7 @@ class WriterReading:
 
 
 class PostgresReading:
-    """Reads on a connection of its own, which is made again where it was lost.
+    """Reads on a connection of its own, which is made again where it was lost; see `anew.store.sql.reader.ReadLink`.
 
     Args:
         primary: The server that is read.
@@ -90,7 +90,6 @@ class PostgresReading:
         return version_of(self.execute)
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """Have all reads inside the block see the store as it is at one instant."""
         if self._connection.info.transaction_status == TransactionStatus.INTRANS:
             return nullcontext()
         return self._snapshot()
@@ -111,7 +110,6 @@ class PostgresReading:
             self._connection.close()
 
     def close(self) -> None:
-        """Let go of the database."""
         self._connection.close()
 
     def close_in_child(self) -> None:

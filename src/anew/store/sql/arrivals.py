@@ -30,7 +30,7 @@ Occupy = Callable[[Iterable[tuple[int, str, str]], int], None]
 
 
 class Arrivals:
-    """Writes the new jobs of one store.
+    """Writes the new jobs of one store; `anew.store.protocol.Store` says what its verbs do.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -56,7 +56,6 @@ class Arrivals:
         self.newest = 0
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
-        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
         plain: list[tuple[Any, ...]] = []
         rich: list[tuple[Any, ...]] = []
         pushed: list[tuple[Any, ...]] = []
@@ -105,7 +104,6 @@ class Arrivals:
             self._queues.change(queue)  # the keys were given before those of jobs that may be ready already
 
     def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
-        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
         for key, job in zip(keys, jobs, strict=True):
             if len(job.payload) > INLINE_BYTES:
                 self._payloads.insert(key, job.payload)
@@ -121,7 +119,6 @@ class Arrivals:
             self._occupy(held, hold.now)
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
-        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
         if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:
             self.insert(keys, jobs, now)
             return

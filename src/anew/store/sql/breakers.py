@@ -17,7 +17,7 @@ _STATE_AT = _FIELDS.index("state")
 
 
 class Breakers:
-    """The breakers of one store.
+    """The breakers of one store; `anew.store.protocol.Store` says what its verbs do.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -27,7 +27,6 @@ class Breakers:
         self._run = run
 
     def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
-        """Read breakers by key, or all; those that have no row yet are left out."""
         if keys is None:
             return [breaker_of(row) for row in self._run("all_breakers").fetchall()]
         rows: list[BreakerRow] = []
@@ -37,7 +36,6 @@ class Breakers:
         return rows
 
     def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
-        """Write breakers, new ones and others."""
         for part in in_widths(rows):
             values = chain.from_iterable(astuple(row) for row in part)
             self._run("write_breakers", tuple(values), len(part))

@@ -21,7 +21,7 @@ _GROUP_FIELDS = CronGroup.__struct_fields__
 
 
 class Crontab:
-    """The entries of one store.
+    """The entries of one store. What has no text here is said in `anew.store.cron_rows.CronRows`.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -50,63 +50,51 @@ class Crontab:
         return len(damaged)
 
     def next_slot(self) -> int | None:
-        """Tell the earliest slot that an entry waits for."""
         rows = self._run("next_slot").fetchall()
         return rows[0][0] if rows else None
 
     def entries(self, group: str, after: str, limit: int) -> list[CronRow]:
-        """List entries of a group, from behind a name on."""
         return self._rows("group_crons", (group, after, limit))
 
     def all_entries(self, after: tuple[str, str], limit: int) -> list[CronRow]:
-        """List entries of all groups without their jobs, from behind one of them on."""
         try:
             return self._rows("all_crons", (*after, limit))
         except UnicodeDecodeError:
             return [_decoded(row) for row in self._run("all_crons_undecoded", (*after, limit)).fetchall()]
 
     def entry(self, group: str, name: str) -> CronRow | None:
-        """Read one entry."""
         rows = self._rows("read_cron", (group, name))
         return rows[0] if rows else None
 
     def write(self, rows: Sequence[CronRow]) -> None:
-        """Write entries, new ones and others."""
         for part in in_widths(rows):
             values = chain.from_iterable((row.group, row.name, *astuple(row.entry), row.job) for row in part)
             self._run("write_crons", tuple(values), len(part))
 
     def drop(self, keys: Iterable[tuple[str, str]]) -> None:
-        """Remove entries."""
         for key in keys:
             self._run("drop_cron", key)
 
     def extent(self, group: str) -> tuple[int, int]:
-        """Count a group's entries, and the bytes of their jobs."""
         ((entries, size),) = self._run("cron_extent", (group,)).fetchall()
         return entries, size
 
     def groups(self, limit: int) -> list[str]:
-        """List the names of groups, by their bytes."""
         return [name for (name,) in self._run("cron_groups", (limit,)).fetchall()]
 
     def group(self, name: str) -> CronGroup | None:
-        """Read one group."""
         for paused, *times in self._run("read_cron_group", (name,)).fetchall():
             return CronGroup(**dict(zip(_GROUP_FIELDS, (bool(paused), *times), strict=True)))
         return None
 
     def write_group(self, name: str, group: CronGroup) -> None:
-        """Write a group, a new one or another."""
         self._run("write_cron_group", (name, *astuple(group)))
 
     def drop_group(self, name: str) -> None:
-        """Remove a group with its entries."""
         self._run("drop_group_crons", (name,))
         self._run("drop_cron_group", (name,))
 
     def drop_all(self) -> int:
-        """Remove all groups and entries; report how many groups there were."""
         self._run("drop_all_crons")
         return len(self._run("drop_all_cron_groups").fetchall())
 

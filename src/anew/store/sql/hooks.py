@@ -1,4 +1,4 @@
-"""What jobs are tied to: locks of unique keys, batches, progress. See `anew.store.hook_rows.HookRows`."""
+"""What jobs are tied to: locks of unique keys, batches, progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES = ("unique_lock", "batch", "progress")
 
 
 class SqlHooks:
-    """The rows of one store. Nothing of them is cached.
+    """The rows of one store; nothing of them is cached. What has no text here is said in `anew.store.hook_rows.HookRows`.
 
     Args:
         run: Runs a statement of the connection that writes.
@@ -30,88 +30,71 @@ class SqlHooks:
         self._run = run
 
     def among(self, keys: Sequence[int]) -> list[Hooked]:
-        """Give those of some jobs that are tied to something."""
         return [_hooked(row) for part in in_lists(keys) for row in self._rows("hooked", part)]
 
     def purgeable(self, now: int, limit: int) -> list[Hooked]:
-        """Of the jobs that `reap` would remove with these arguments, give those that are tied to something."""
         return [_hooked(row) for row in self._run("purgeable_hooked", (now, limit)).fetchall()]
 
     def add(self, keys: Sequence[int], hook: Hook) -> None:
-        """Set a bit in some jobs."""
         for part in in_lists(keys):
             self._run("add_hooks", (int(hook), *part), len(part))
 
     def drop_expiry(self, keys: Sequence[int]) -> None:
-        """Have some jobs expire no more."""
         for part in in_lists(keys):
             self._run("drop_expiry", (int(~(Hook.EXPIRES | Hook.EXPIRED)), *part), len(part))
 
     def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
-        """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
         return {jid: key for part in in_lists(jids) for jid, key in self._rows("stored_once", part)}
 
     # -- unique keys
 
     def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
-        """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
         rows = [row for part in in_lists(digests) for row in self._rows("locks", part)]
         return [
             (Lock(digest, key, _scope(scope), at), STATE.get(code)) for digest, key, scope, at, code in rows
         ]
 
     def take_locks(self, locks: Sequence[Lock]) -> None:
-        """Write locks, whoever had them."""
         for part in in_widths(locks):
             rows = [(lock.digest, lock.job_key, str(lock.scope), lock.ends_at) for lock in part]
             self._run("take_locks", tuple(chain.from_iterable(rows)), len(part))
 
     def claim_locks(self, locks: Iterable[Lock], now: int) -> None:
-        """Write locks without an end whose keys nobody holds."""
         for lock in locks:
             self._run("claim_lock", (lock.digest, lock.job_key, str(lock.scope), now))
 
     def release_locks(self, keys: Sequence[int]) -> None:
-        """Remove the locks that some jobs hold."""
         for part in in_lists(keys):
             self._run("release_locks", part, len(part))
 
     def reap_locks(self, now: int, limit: int) -> int:
-        """Remove up to `limit` locks whose time is over; tell how many."""
         return len(self._run("reap_locks", (now, limit)).fetchall())
 
     # -- batches
 
     def insert_batch(self, row: BatchRow, parts: BatchParts, purge_at: int | None) -> None:
-        """Write a new batch."""
         self._run("insert_batch", (row.key, row.parent, *_counters(row), purge_at, *parts))
 
     def batches(self, keys: Sequence[int]) -> list[BatchRow]:
-        """Read batches; unknown ones are left out."""
         return [_batch(row) for part in in_lists(keys) for row in self._rows("batches", part)]
 
     def write_batches(self, rows: Iterable[tuple[BatchRow, int | None]]) -> None:
-        """Write batches, and until when each is kept."""
         for row, purge_at in rows:
             self._run("write_batch", (*_counters(row), purge_at, row.key))
 
     def batch_parts(self, key: int) -> BatchParts:
-        """Read what was given with a batch that is there."""
         return BatchParts(*self._run("batch_parts", (key,)).fetchone())
 
     def purgeable_batches(self, now: int, limit: int) -> list[int]:
-        """List batches whose time is over."""
         return [key for (key,) in self._run("purgeable_batches", (now, limit)).fetchall()]
 
     def delete_batches(self, keys: Sequence[int]) -> None:
-        """Remove batches."""
         for part in in_lists(keys):
             self._run("delete_batches", part, len(part))
 
     # -- progress
 
     def progress(self, jids: Sequence[str]) -> dict[str, TrackedProgress]:
-        """Read records by the ids of their jobs."""
         found: dict[str, TrackedProgress] = {}
         for part in in_lists(jids):
             for jid, key, word, percent, description, updated_at in self._rows("progress", part):
@@ -122,17 +105,14 @@ class SqlHooks:
         return found
 
     def write_progress(self, records: Sequence[tuple[str, TrackedProgress]]) -> None:
-        """Write records, one a job's id."""
         for part in in_widths(records):
             rows = [(jid, one.key, str(one.record.word), *_said(one.record)) for jid, one in part]
             self._run("write_progress", tuple(chain.from_iterable(rows)), len(part))
 
     def reap_progress(self, until: int, limit: int) -> int:
-        """Remove up to `limit` records whose last update was at or before an instant; tell how many."""
         return len(self._run("reap_progress", (until, limit)).fetchall())
 
     def extend_hold(self, key: int, token: int, deadline: int) -> None:
-        """Let a reservation last until an instant, if that is later than it would."""
         self._run("extend_hold", (deadline, key, token))
 
     def _rows(self, name: str, part: Sequence[Any]) -> list[_Row]:

@@ -1,4 +1,4 @@
-"""Keys that have a limit, and the jobs of each. See `anew.store.limit_rows.LimitRows`."""
+"""Keys that have a limit, and the jobs of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _bounds = msgspec.json.Decoder(Throttle)
 
 
 class LimitedRows:
-    """The rows of one store. Nothing of them is cached.
+    """The rows of one store; nothing of them is cached. What has no text here is said in `anew.store.limit_rows.LimitRows`.
 
     Args:
         run: Runs a statement of the connection that writes.
@@ -35,39 +35,32 @@ class LimitedRows:
     # -- keys
 
     def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
-        """Read the limits of keys; those that have none are left out."""
         rows = chain.from_iterable(self._rows("limit_keys", part) for part in in_lists(names))
         return {row[0]: key_limit_of(row) for row in rows}
 
     def write_limits(self, limits: Sequence[KeyLimit]) -> None:
-        """Write limits, new ones and others."""
         for part in in_widths(limits):
             values = chain.from_iterable(map(_values, part))
             self._run("write_limit_keys", tuple(values), len(part))
 
     def drop_limits(self, names: Sequence[str]) -> None:
-        """Remove keys."""
         for part in in_lists(names):
             self._run("drop_limit_keys", part, len(part))
 
     def looks(self, now: int, limit: int) -> list[str]:
-        """List keys that are to be looked at by now, the one that waits longest first."""
         return [name for (name,) in self._run("limit_looks", (now, limit)).fetchall()]
 
     def next_look(self) -> int | None:
-        """Give when the next one is to be looked at, epoch ms."""
         rows: list[tuple[int]] = self._run("next_limit_look").fetchall()
         return rows[0][0] if rows else None
 
     # -- their jobs
 
     def add(self, jobs: Sequence[LimitedJob]) -> None:
-        """Note the keys of new jobs."""
         for part in in_widths(jobs):
             self._run("add_limited", tuple(chain.from_iterable(part)), len(part))
 
     def among(self, keys: Sequence[int]) -> list[LimitedJob]:
-        """Read those of some jobs that have a key."""
         parts = in_lists(keys)
         rows = chain.from_iterable(self._rows("limited_jobs", part) for part in parts)
         return [
@@ -76,33 +69,27 @@ class LimitedRows:
         ]
 
     def running(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Count the jobs of keys that run; keys without one are left out."""
         found: dict[str, int] = {}
         for part in in_lists(names):
             found.update(self._rows("limited_running", part))
         return found
 
     def blocked_queues(self, name: str) -> list[str]:
-        """List the queues in which jobs of a key are blocked."""
         rows = self._run("blocked_queues", (name,)).fetchall()
         return [queue for (queue,) in rows]
 
     def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
-        """Give the first places of the jobs of a key in one queue that stand so."""
         rows: list[Place] = self._run("first_limited", (name, int(standing), queue, limit)).fetchall()
         return rows
 
     def any_of(self, name: str) -> bool:
-        """Report whether a job of a key is stored."""
         return bool(self._run("any_limited", (name,)).fetchall())
 
     def run(self, keys: Sequence[int]) -> None:
-        """Note that jobs run, which are in flight."""
         for part in in_lists(keys):
             self._run("stand", (int(KeyStanding.RUNNING), *part), len(part))
 
     def block(self, keys: Sequence[int], *, taken: bool) -> None:
-        """Block jobs that are ready, or were taken in this transaction: they stand in no line."""
         before = IN_FLIGHT if taken else READY
         for part in in_lists(keys):
             rows = self._run("block", (*part, before), len(part)).fetchall()
@@ -115,7 +102,6 @@ class LimitedRows:
                 self._run("stand_blocked", (int(KeyStanding.BLOCKED), *places), len(rows))
 
     def unblock(self, keys: Sequence[int]) -> int:
-        """Put those of some jobs that are blocked into their queues' lines; report how many."""
         found = 0
         for part in in_lists(keys):
             rows = self._run("unblock", part, len(part)).fetchall()
@@ -129,11 +115,9 @@ class LimitedRows:
         return found
 
     def leave(self, keys: Sequence[int]) -> list[str]:
-        """Note that jobs are neither blocked, unblocked nor running any more; give their keys."""
         return self._names("free_limited", keys)
 
     def remove(self, keys: Sequence[int]) -> list[str]:
-        """Forget jobs that are removed; give their keys."""
         return self._names("remove_limited", keys)
 
     # -- for the doctor, and after a process has died

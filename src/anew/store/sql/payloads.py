@@ -21,7 +21,7 @@ PART_BYTES = 256 << 10
 
 
 class Payloads:
-    """The table of payloads.
+    """The table of payloads. What has no text here is said in `anew.store.protocol.Staging`.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -73,12 +73,10 @@ class Payloads:
         self._run("adopt", (first_key, last_key))
 
     def unstage(self, first_key: int, last_key: int) -> None:
-        """Remove what was staged for these keys and not adopted."""
         self._run("delete_staged", (first_key, last_key))
         self.adopt(first_key, last_key)
 
     def unstage_abandoned(self) -> None:
-        """Remove what was staged by sessions that are gone."""
         for (key,) in self._run("staged_by_nobody").fetchall():
             self.unstage(key, key)
 

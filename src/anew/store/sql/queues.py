@@ -79,7 +79,7 @@ class _Queue:
 
 
 class Queues:
-    """The rows of one store's queues.
+    """The rows of one store's queues. What has no text here is said in `anew.store.protocol.Store`.
 
     Memory is a cache of the rows: a queue's row is read when it is needed first, written before each commit, and forgotten
     after a rollback and when another process has written. Where a queue's ready jobs have changed, its head is looked up when
@@ -324,7 +324,6 @@ class Queues:
             self._unseen.pop(name, None)
 
     def any_ready(self) -> bool:
-        """Report whether any job is ready."""
         return bool(self._first_foreign(1))
 
     def ready_among(self, queues: Collection[str]) -> list[str]:

@@ -52,7 +52,7 @@ class ReadLink(Protocol):
 
 
 class SqlReader:
-    """Reads on one connection.
+    """Reads on one connection. What has no text here is said in `anew.store.protocol.Reader`, or in `PageReads`.
 
     Args:
         link: Any; it is used by one thread at a time.
@@ -63,7 +63,6 @@ class SqlReader:
         self.version, self.snapshot, self.close = link.version, link.snapshot, link.close
 
     def find(self, where: Filter, page: Page) -> list[int]:
-        """Give the keys of matching jobs in order of key."""
         if where.keys is not None and not where.keys:
             return []
         joined = self._one(*find_statement(where, page))
@@ -72,7 +71,6 @@ class SqlReader:
         return sorted(map(int, str(joined).split(",")), reverse=page.order == "desc")
 
     def count(self, where: Filter) -> int:
-        """Count matching jobs."""
         if where.keys is not None and not where.keys:
             return 0
         count = self._one(*count_statement(where))
@@ -97,43 +95,34 @@ class SqlReader:
         return [found.get(key, b"") for key, _ in wanted]
 
     def counts(self) -> Counted:
-        """Count jobs by queue and state."""
         return counted(self._run("read_counters"))
 
     def listed(self) -> dict[str, bool]:
-        """Give the listed queues, and whether each is paused."""
         return {name: bool(paused) for name, paused in self._run("listed_queues")}
 
     def ended(self) -> dict[int, tuple[int, int]]:
-        """Give the attempts that have ended by day: all, and those that failed."""
         return {day: (processed, failed) for day, processed, failed in self._run("ended")}
 
     def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
-        """Give since when the first ready job of some queues has been ready, epoch ms."""
         parts = in_widths(queues)
         rows = [row for part in parts for row in self._run("ready_since", part, len(part))]
         return {name: ready_at for name, ready_at in rows if ready_at is not None}
 
     def totals(self) -> dict[State, int]:
-        """Count the jobs of all queues by state."""
         rows: list[tuple[Any, ...]] = self._run("totals").fetchall()
         return by_state([int(jobs) for jobs in rows[0]])
 
     def busiest(self, most: int) -> list[QueueRow]:
-        """Give the queues with the most ready jobs."""
         return self._queue_rows("busiest", [most])
 
     def queue_rows(self, start: str, most: int) -> list[QueueRow]:
-        """Give the queues that have jobs or are paused, by name."""
         return self._queue_rows("queue_rows", [start, most])
 
     def queue_count(self) -> int:
-        """Count the queues that have jobs or are paused."""
         ((count,),) = self._run("queue_count").fetchall()
         return int(count)
 
     def processes(self, most: int) -> list[Process]:
-        """List processes that have the store open, the first ones, so many."""
         return [Process(*row) for row in self._run("processes", (most,)).fetchall()]
 
     def _queue_rows(self, name: str, bound: Bound) -> list[QueueRow]:
@@ -141,7 +130,6 @@ class SqlReader:
         return [QueueRow(text_of(queue), bool(paused), by_state(jobs)) for queue, paused, *jobs in rows]
 
     def due_until(self, most: int) -> Due:
-        """Look at the jobs that wait for their time; see `Reader`."""
         found: list[tuple[Any, ...]] = self._run("due_until", (most,)).fetchall()
         ((jobs, latest),) = found
         return Due(jobs, latest)
@@ -181,11 +169,9 @@ class SqlReader:
         return LimitedKeys(keys, text_of(self._one_of("limit_at", after, most - 1)))
 
     def facts(self) -> StoreFacts:
-        """Tell what the store is."""
         return StoreFacts(*self._run("store_facts").fetchone())
 
     def topic_figures(self, queue: str) -> TopicFigures:
-        """Read the figures of topics."""
         counts = self._run("topic_counts").fetchall()
         since = self._run("blocked_since", (queue,)).fetchall()
         return TopicFigures(
@@ -217,7 +203,6 @@ class SqlReader:
         return oldest
 
     def load(self, keys: Sequence[int]) -> list[Job]:
-        """Read jobs by key without their payloads, in order of key."""
         return [
             job_of(row)
             for part in in_lists(sorted(set(keys)))
@@ -225,13 +210,11 @@ class SqlReader:
         ]
 
     def names(self, keys: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Give the queues and types of jobs by key."""
         parts = in_lists(keys)
         rows = [row for part in parts for row in self._run("names_of", part, len(part)).fetchall()]
         return {key: (queue, kind) for key, queue, kind in rows}
 
     def lengths(self) -> Lengths:
-        """Count the jobs of each list, by the counters."""
         return Lengths(*self._run("lengths").fetchone())
 
     def places(self, of: JobList, place: Place, limit: int, *, forward: bool) -> list[Place]:
@@ -239,7 +222,6 @@ class SqlReader:
         return next_places(self._run, of, place, limit, forward=forward)
 
     def rank(self, of: JobList, place: Place, most: int, *, forward: bool) -> int:
-        """Count the jobs of a list before a place, or behind it, up to `most`."""
         return rank(self._run, of, place, most, forward=forward)
 
     def recount(self) -> Recount:

@@ -25,7 +25,7 @@ INLINE_BYTES_DELETED = 4 << 20
 
 
 class Records:
-    """The table of attempts.
+    """The table of attempts. What has no text here is said in `anew.store.protocol.Store`.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -89,7 +89,6 @@ class Records:
         write_rows(self._run, "leave_over", [(key,) for key in later])
 
     def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
         keys = [key for (key,) in self._run("leftovers", (limit,)).fetchall()]
         for key in keys:
             if limit > 0:
@@ -110,7 +109,6 @@ class Records:
         return swept + 1
 
     def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
-        """Read the records of a job's failed attempts; `page.after` is an attempt's number."""
         forward = page.order == "asc"
         start = page.after if page.after is not None else (0 if forward else 1 << 62)
         name = "errors" if forward else "errors_backwards"
@@ -124,7 +122,6 @@ class Records:
         return records
 
     def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
-        """Read the latest record of each job that has one: its message cut, no backtrace, no decision."""
         found: dict[int, ErrorRecord] = {}
         for part in in_lists(keys):
             rows = self._run("last_errors", part, len(part))
@@ -132,7 +129,6 @@ class Records:
         return found
 
     def last_decisions(self, keys: Sequence[int]) -> dict[int, tuple[int, int, bytes | None]]:
-        """Read of each job that has a record the latest one's number, the attempt's, and the decision."""
         found: dict[int, tuple[int, int, bytes | None]] = {}
         for part in in_lists(keys):
             rows = self._run("last_decisions", part, len(part))
@@ -140,20 +136,16 @@ class Records:
         return found
 
     def redecide(self, decisions: Sequence[tuple[int, bytes]]) -> None:
-        """Write other decisions into records, by their numbers."""
         write_rows(self._run, "redecide", decisions)
 
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
-        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
         return list(self._run("counted_attempts", (key,)))
 
     def count_outcomes(self, key: int, outcome: str) -> int:
-        """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
         ((count,),) = self._run("count_outcomes", (key, outcome, key, outcome)).fetchall()
         return int(count)
 
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
-        """Give those of these jobs that were set aside because something stored of them cannot be read."""
         found: set[int] = set()
         for part in in_lists(keys):
             found.update(key for (key,) in self._run("corrupt_among", part, len(part)))

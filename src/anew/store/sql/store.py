@@ -74,7 +74,7 @@ def open_stores() -> list[SqlStore]:
 
 
 class SqlStore:
-    """One store, as its engine's link reaches it.
+    """One store, as its engine's link reaches it. What has no text here is said in `anew.store.protocol.Store`.
 
     Args:
         link: Opened, with the present schema. It closes with the store.
@@ -139,22 +139,18 @@ class SqlStore:
 
     @property
     def session(self) -> int:
-        """This process's number; another one after others have taken it for dead."""
         return self._link.session
 
     @property
     def staging(self) -> SqlStore:
-        """How long payloads are written ahead."""
         return self
 
     @property
     def outbox(self) -> OutboxRows | None:
-        """What other transactions have left, where an engine has that."""
         return self._link.outbox
 
     @property
     def device(self) -> Device | None:
-        """The disk it lives on, if that can be asked."""
         return self._link.device
 
     # -- transactions
@@ -227,33 +223,28 @@ class SqlStore:
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
     ) -> Position | None:
-        """Write the next part of long payloads ahead of their jobs; give where to go on, or None."""
         self._uncovered = True
         return self._payloads.stage(keys, jobs, at, max_bytes)
 
     # -- the ends of attempts
 
     def named(self, jids: Sequence[str]) -> list[Named]:
-        """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
         parts = in_lists(jids)
         return [Named(*row) for part in parts for row in self._run("named", part, len(part))]
 
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Of (key, token) pairs, give those whose job is in flight under that token."""
         held: set[tuple[int, int]] = set()
         for part in in_widths(holds):
             held.update(self._run("held_under", tuple(chain.from_iterable(part)), len(part)))
         return held
 
     def hold_kinds(self, keys: Sequence[int]) -> list[tuple[int, int | None]]:
-        """Give those of some jobs that are in flight, in order of key, each with the kind of its hold."""
         found: list[tuple[int, int | None]] = []
         for part in in_lists(sorted(keys)):
             found += self._run("hold_kinds", tuple(part), len(part)).fetchall()
         return found
 
     def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
-        """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
         done: list[int] = []
         self._note_removed(keys)
         others = int(~(Hook.ONCE if members is None else Hook.ONCE | Hook.MEMBER))
@@ -267,11 +258,9 @@ class SqlStore:
         return done
 
     def count_ended(self, day: int, processed: int, failed: int) -> None:
-        """Count attempts that have ended on a day: all, and those that failed."""
         self._run("count_ended", (day, processed, failed))
 
     def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
-        """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
         written: list[int] = []
         for part in in_widths(kept):
             rows = self._run("complete", (now, *chain.from_iterable(part)), len(part)).fetchall()
@@ -280,12 +269,10 @@ class SqlStore:
         return written
 
     def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
-        """Write what completed jobs have come to; those that are not kept are left alone."""
         for part in in_widths(results):
             self._run("keep_results", tuple(chain.from_iterable(part)), len(part))
 
     def apply(self, changes: Sequence[Change], workers: Mapping[int, str | None] = NOBODY) -> list[int]:
-        """Write what failed attempts made of their jobs, with the attempts' records; give the keys written."""
         written: list[int] = []
         for part in in_widths([change for change in changes if not change.remove]):
             values = chain.from_iterable(map(change_values, part))
@@ -301,7 +288,6 @@ class SqlStore:
         return written + self.delete([change.key for change in changes if change.remove])
 
     def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
-        """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
         written: list[int] = []
         for part in in_lists(keys):
             rows = self._run("release", (int(interrupted), *part, now), len(part)).fetchall()
@@ -314,7 +300,6 @@ class SqlStore:
     # -- time
 
     def promote(self, now: int, limit: int) -> int:
-        """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
         self._run("draw_near", (now, DRAWN * limit))
         rows = self._run("select_due", (now, limit)).fetchall()
         if rows:
@@ -326,31 +311,25 @@ class SqlStore:
         return len(rows)
 
     def next_due(self) -> int | None:
-        """Tell the earliest time at which `promote` has something to do."""
         # To its end: a statement that is not finished keeps the file as it sees it now, for later reads and from being shortened.
         rows: list[tuple[int | None]] = self._run("next_due").fetchall()
         return rows[0][0]
 
     def lapsed(self, now: int, limit: int) -> list[int]:
-        """List in-flight jobs whose hold is past its deadline; `now` is lease time."""
         return [row[0] for row in self._run("lapsed", (now, limit)).fetchall()]
 
     def lease_clock(self) -> LeaseClock | None:
-        """Read what is kept of lease time; None before the first note."""
         rows = self._run("read_lease_clock").fetchall()
         return LeaseClock(*rows[0]) if rows else None
 
     def note_lease_clock(self, clock: LeaseClock) -> None:
-        """Write it."""
         self._run("write_duty", ("lease jumps", clock.jumped))
         self._run("write_duty", ("lease time", clock.noted))
 
     def reap(self, now: int, limit: int) -> int:
-        """Remove up to `limit` ended jobs whose retention is over; tell how many."""
         return len(self.delete([row[0] for row in self._run("purgeable", (now, limit)).fetchall()]))
 
     def is_due(self, duty: str, now: int, every_ms: int) -> bool:
-        """Tell whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
         row = self._run("read_duty", (duty,)).fetchone()
         if row is not None and row[0] <= now < row[0] + every_ms:
             return False
@@ -360,7 +339,6 @@ class SqlStore:
     # -- changes from outside
 
     def fold_into(self, key: int, payload: bytes, jobs: int, expires_at: int | None) -> None:
-        """Write what so many new jobs, which are not stored, have made of one that is there."""
         self._payloads.delete([key])
         apart = len(payload) > INLINE_BYTES
         if apart:
@@ -369,7 +347,6 @@ class SqlStore:
         self._run("fold_into", (*stored, checksum(payload), jobs, expires_at, key))
 
     def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
-        """Write changed values; a row that is no longer in the queue and state that it was read in is left alone."""
         written: list[int] = []
         for part in in_widths(rows):
             values = chain.from_iterable(map(rewrite_values, part))
@@ -393,7 +370,6 @@ class SqlStore:
             self._queues.change(row.job.queue)
 
     def delete(self, keys: Sequence[int]) -> list[int]:
-        """Remove jobs in any state with all that belongs to them; give the keys that were there."""
         deleted: list[int] = []
         self._note_removed(keys)
         for part in in_lists(keys):
@@ -446,7 +422,6 @@ class SqlStore:
         return len(texts) + len(damaged)
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
-        """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
         if self._suspects_texts:
             self.mend_texts()
         keys = list(self._unreadable)[:limit]
@@ -465,7 +440,6 @@ class SqlStore:
     # -- reads
 
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
-        """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
         name = "load_payload" if payload else "load"
         jobs: list[Job] = []
         for part in in_lists(sorted(set(keys))):
@@ -494,7 +468,6 @@ class SqlStore:
         return payload if damage(size, crc, payload) is None else None
 
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
-        """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
         sizes: dict[int, int] = {}
         for part in in_lists(keys):
             sizes.update(self._run("payload_sizes", part, len(part)).fetchall())
@@ -505,7 +478,6 @@ class SqlStore:
         return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
 
     def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
-        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
         try:
             return self._queues.snapshot(queues)
         except UnicodeDecodeError:
@@ -528,31 +500,25 @@ class SqlStore:
     # -- notes
 
     def notes(self) -> dict[str, str]:
-        """Give the notes of how far moves from elsewhere have come, by name."""
         return dict(self._run("notes").fetchall())
 
     def note(self, name: str) -> str | None:
-        """Give one of them, if there is one."""
         rows: list[tuple[str]] = self._run("note", (f"moved/{name}",)).fetchall()
         return rows[0][0] if rows else None
 
     def write_note(self, name: str, text: str) -> None:
-        """Write one of them."""
         self._run("write_meta", (f"moved/{name}", text))
 
     def forget_notes(self) -> None:
-        """Remove them all."""
         self._run("forget_notes")
 
     # -- other processes
 
     def sessions(self) -> list[Session]:
-        """List the processes that have this store open, and those that have died with it."""
         rows = self._run("sessions").fetchall()
         return [Session(id_, pid, started_at, self._link.is_alive(id_)) for id_, pid, started_at in rows]
 
     def held_by(self, session: int | None, limit: int) -> list[int]:
-        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
         if session is None:
             rows = self._run("held_by_nobody", (limit,)).fetchall()
         else:
@@ -560,7 +526,6 @@ class SqlStore:
         return [key for (key,) in rows]
 
     def forget_session(self, session: int) -> None:
-        """Remove a dead session that holds nothing any more."""
         self._run("close_session", (session,))
         self._link.forget(session)
 
@@ -572,7 +537,6 @@ class SqlStore:
     # -- the end
 
     def close(self) -> None:
-        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
         _open.discard(self)
         self._link.close(self._say_goodbye)
 

@@ -20,7 +20,7 @@ _HOOKS_OF_TAKEN = itemgetter(-1)
 
 
 class Takes:
-    """Takes the ready jobs of one store.
+    """Takes the ready jobs of one store; `anew.store.protocol.Store` says what its verbs do.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -32,7 +32,6 @@ class Takes:
         self._run, self._queues, self._payloads = run, queues, payloads
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
-        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
         if queues is not None:
             queues = list(dict.fromkeys(queues))
             if len(queues) == 1:
@@ -44,7 +43,6 @@ class Takes:
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
-        """Put the first ready jobs of each of several queues in flight under one hold, so many of each."""
         each: dict[str, int] = {}
         for queue, n in wanted:
             each[queue] = each.get(queue, 0) + n
@@ -87,7 +85,6 @@ class Takes:
         return Taken(rows, corrupt, _hooked(taken))
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
-        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
         each: dict[str, int] = {}
         for queue, n in wanted:
             each[queue] = each.get(queue, 0) + n
@@ -176,7 +173,6 @@ class Takes:
     # -- limits
 
     def limit(self, limits: Mapping[str, Throttle]) -> None:
-        """Have other limits, in place of all that there were."""
         slots = self._queues.slots
         old = set(slots.limits)
         self._queues.touch(old.union(limits))
@@ -187,7 +183,6 @@ class Takes:
             self._run("drop_slots", (queue,))
 
     def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
-        """Write who has the slots of jobs that were taken; queues without a limit have none."""
         taken = [slot for slot in slots if slot[1] in self._queues.slots.limits]
         for queue in {slot[1] for slot in taken}:
             self._run("drop_left_slots", (queue, self._queues.slots.over_before(queue, now)))
@@ -195,7 +190,6 @@ class Takes:
         self._queues.slots.took([slot[1:] for slot in taken], now)
 
     def free_slots(self, worker: str) -> None:
-        """Free the slots of a worker that is gone; what it holds stays in flight."""
         self._queues.touch(self._queues.slots.limits)
         for queue in self._queues.slots.limits:
             self._run("free_slots", (queue, worker))

@@ -1,4 +1,4 @@
-"""The rows of topics in one store. See `anew.store.topics.TopicRows`."""
+"""The rows of topics in one store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = TypeVar("Row", bound=Struct)
 
 
 class SqlTopics:
-    """Nothing of them is cached.
+    """The verbs of `anew.store.topics.TopicRows`, which says what they do. Nothing is cached.
 
     Args:
         run: Runs a statement of the connection that writes.
@@ -35,93 +35,73 @@ class SqlTopics:
     # -- topics and subscriptions
 
     def topic(self, name: str) -> TopicRow | None:
-        """Read a topic."""
         return self._one(TopicRow, "topic", name)
 
     def topics(self, after: str, limit: int) -> list[TopicRow]:
-        """List topics by name, from behind one on."""
         return self._all(TopicRow, "topics", after, limit)
 
     def write_topic(self, row: TopicRow) -> None:
-        """Write a topic, a new one or another."""
         self._run("write_topic", astuple(row))
 
     def drop_topic(self, name: str) -> None:
-        """Remove a topic."""
         self._run("drop_topic", (name,))
 
     def subscription_at(self, topic: str, endpoint: str) -> SubscriptionRow | None:
-        """Read the subscription of an endpoint."""
         return self._one(SubscriptionRow, "subscription_at", topic, endpoint)
 
     def subscriptions(self, ids: Sequence[int], now: int) -> dict[int, SubscriptionRow]:
-        """Read subscriptions; unknown ones, and those whose time is over, are left out."""
         found = self._those(SubscriptionRow, "subscriptions", ids)
         return {row.id: row for row in found if row.ends_at is None or row.ends_at > now}
 
     def subscribers(self, topic: str, after: int, limit: int, now: int) -> list[SubscriptionRow]:
-        """List subscriptions of a topic by id, from behind one on, without those whose time is over; at 0 it is of none."""
         return self._all(SubscriptionRow, "subscribers", topic, after, now, limit)
 
     def any_subscription(self) -> bool:
-        """Report whether anybody has subscribed to anything."""
         return bool(self._run("any_subscription").fetchall())
 
     def count_subscribers(self, topic: str, most: int, now: int) -> int:
-        """Count them, up to a number."""
         ((count,),) = self._run("count_subscribers", (topic, now, most)).fetchall()
         return int(count)
 
     def ending_subscriptions(self, now: int, limit: int) -> list[SubscriptionRow]:
-        """List subscriptions whose time is over."""
         return self._all(SubscriptionRow, "ending_subscriptions", now, limit)
 
     def write_subscriptions(self, rows: Sequence[SubscriptionRow]) -> None:
-        """Write subscriptions, new ones and others."""
         self._write("write_subscriptions", rows)
 
     def drop_subscription(self, id_: int) -> None:
-        """Remove a subscription; its deliveries stay."""
         self._run("drop_subscription", (id_,))
 
     # -- messages
 
     def publication(self, topic: str, key: str) -> tuple[bytes, bytes] | None:
-        """Read what was published with a key: digest, answer."""
         rows: list[tuple[bytes, bytes]] = self._run("publication", (topic, key)).fetchall()
         return rows[0] if rows else None
 
     def write_publication(self, topic: str, key: str, digest: bytes, answer: bytes, purge_at: int) -> None:
-        """Write it."""
         self._run("write_publication", (topic, key, digest, answer, purge_at))
 
     def messages(self, ids: Sequence[int]) -> dict[int, MessageRow]:
-        """Read messages; unknown ones are left out."""
         return {row.id: row for row in self._those(MessageRow, "messages", ids)}
 
     def messages_of(self, topic: str, after: int, until: int, limit: int) -> list[MessageRow]:
-        """List messages of a topic by id: behind one, up to another."""
         return self._all(MessageRow, "messages_of", topic, after, until, limit)
 
     def write_messages(self, rows: Sequence[MessageRow]) -> None:
-        """Write new messages."""
         self._write("write_messages", rows)
 
     def expand(self, message: int, expanded: int | None) -> None:
-        """Write how far the deliveries of a message are made."""
         self._run("expand_message", (expanded, message))
 
     # -- policies
 
     def policy_number(self, document: bytes) -> int:
-        """Give the number of a policy, which it keeps for life."""
         rows = self._run("policy_number", (document,)).fetchall()
         if not rows:
             rows = self._run("number_policy", (document,)).fetchall()
         return int(rows[0][0])
 
     def policies(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """Read policies by number."""
         found: dict[int, bytes] = {}
         for part in in_lists(numbers):
             found.update(self._run("delivery_policies", part, len(part)).fetchall())
@@ -130,7 +110,6 @@ class SqlTopics:
     # -- deliveries
 
     def add_deliveries(self, rows: Sequence[DeliveryRow]) -> set[int]:
-        """Write new deliveries, but for those whose message and subscription have one; give the ids that were written."""
         written: set[int] = set()
         for part in in_widths(rows):
             values = tuple(chain.from_iterable(map(astuple, part)))
@@ -138,13 +117,11 @@ class SqlTopics:
         return written
 
     def deliveries(self, ids: Sequence[int]) -> dict[int, DeliveryRow]:
-        """Read deliveries; unknown ones are left out."""
         return {row.id: row for row in self._those(DeliveryRow, "deliveries", ids)}
 
     def deliveries_of(
         self, subscription: int | None, after: int, until: int, limit: int, *, dead: bool = False
     ) -> list[DeliveryRow]:
-        """List deliveries of a subscription, or of all (None), by id: behind one, up to another; of all, the dead ones alone."""
         if subscription is not None:
             return self._all(DeliveryRow, "deliveries_of", subscription, after, until, limit)
         return self._all(
@@ -152,42 +129,34 @@ class SqlTopics:
         )
 
     def last_deliveries_of(self, subscription: int, until: int, limit: int) -> list[DeliveryRow]:
-        """List deliveries of a subscription up to one, the newest first."""
         return self._all(DeliveryRow, "last_deliveries_of", subscription, until, limit)
 
     def deliveries_of_message(self, message: int, after: int, limit: int) -> list[DeliveryRow]:
-        """List deliveries of a message by subscription, from behind one on."""
         return self._all(DeliveryRow, "deliveries_of_message", message, after, limit)
 
     def delivery_of(self, message: int, subscription: int) -> DeliveryRow | None:
-        """Read the delivery of a message to a subscription."""
         return self._one(DeliveryRow, "delivery_of", message, subscription)
 
     def write_deliveries(self, rows: Sequence[DeliveryRow]) -> None:
-        """Write deliveries that are there."""
         for part in in_widths(rows):
             values = chain.from_iterable((row.id, *astuple(row)[3:]) for row in part)
             self._run("write_deliveries", tuple(values), len(part))
 
     def drop_delivery(self, id_: int) -> None:
-        """Remove a delivery with its attempts."""
         self._run("drop_delivery", (id_,))
         self._run("drop_delivery_attempts", (id_,))
 
     # -- attempts
 
     def write_attempts(self, rows: Sequence[AttemptRow]) -> None:
-        """Write attempts that begin, or what came of them."""
         self._write("write_attempts", rows)
 
     def drop_attempts(self, attempts: Sequence[tuple[int, int]]) -> None:
-        """Remove attempts (delivery, number) that have not begun after all."""
         for part in in_widths(attempts):
             values = tuple(chain.from_iterable(part))
             self._run("drop_begun_attempts", values, len(part))
 
     def begun(self, attempts: Sequence[tuple[int, int]]) -> dict[int, AttemptRow]:
-        """Of some attempts (delivery, number), give those that are there, by delivery."""
         found: dict[int, AttemptRow] = {}
         for part in in_widths(attempts):
             values = tuple(chain.from_iterable(part))
@@ -196,28 +165,22 @@ class SqlTopics:
         return found
 
     def attempts(self, delivery: int, after: int, limit: int) -> list[AttemptRow]:
-        """List the attempts of a delivery by number, from behind one on."""
         return self._all(AttemptRow, "delivery_attempts", delivery, after, limit)
 
     def last_attempts(self, deliveries: Sequence[int]) -> dict[int, AttemptRow]:
-        """Read the last attempt of each delivery that has had one."""
         return {row.delivery: row for row in self._those(AttemptRow, "last_delivery_attempts", deliveries)}
 
     def task(self, id_: int) -> TaskRow | None:
-        """Read a task."""
         return self._one(TaskRow, "delivery_task", id_)
 
     def write_task(self, row: TaskRow) -> None:
-        """Write a task, a new one or another."""
         self._run("write_delivery_task", astuple(row))
 
     def count(self, counts: Sequence[tuple[str, str, int]]) -> None:
-        """Add to counters."""
         for part in in_widths(counts):
             self._run("count_topics", tuple(chain.from_iterable(part)), len(part))
 
     def purge(self, now: int, limit: int) -> int:
-        """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""
         messages = [key for (key,) in self._run("purge_messages", (now, limit)).fetchall()]
         for part in in_lists(messages):
             self._run("leave_deliveries", (now, *part), len(part))

@@ -170,11 +170,9 @@ class SqliteLink:
         return changed
 
     def is_open(self) -> bool:
-        """Tell whether a transaction is open."""
         return bool(self.connection.in_transaction)
 
     def commit(self, *, made_ready: bool) -> None:
-        """Make the transaction last; wake those who wait for ready jobs."""
         self.execute("COMMIT")
         self._version = self.connection.data_version()
         if self.log.is_long():
@@ -206,7 +204,6 @@ class SqliteLink:
         self._owes_sync = False  # only now: Ctrl-C may come in between
 
     def rollback(self, forget: Callable[[], None]) -> None:
-        """Undo the transaction, if one is open; have what is cached of the rows forgotten."""
         if self.connection.in_transaction:
             self._owes_sync = False
             self.execute("ROLLBACK")
@@ -216,23 +213,18 @@ class SqliteLink:
         self.sync()  # of what had been committed when Ctrl-C came
 
     def busy(self) -> StoreBusy:
-        """Say who has kept the store busy for too long, for whoever is refused for it."""
         return self._sharing.busy()
 
     def when_free(self, call: Callable[[], None]) -> None:
-        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
         self._sharing.when_free(call)
 
     def wait_until_free(self, timeout_s: float) -> bool:
-        """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
         return self._sharing.wait_until_free(timeout_s)
 
     def let_go(self) -> None:
-        """Give a turn that has come, and is not wanted any more, to the next process."""
         self._sharing.give_up()
 
     def has_changed(self) -> bool:
-        """Tell whether another process has written since the last transaction; outside of one."""
         return self._others_version() != self._noted
 
     def explain(self, error: Exception) -> AnewError | None:
@@ -287,22 +279,18 @@ class SqliteLink:
             raise self.explain(error) or error from error
 
     def keep_reserve(self) -> None:
-        """Take that space again."""
         if self._reserve is not None:
             opening.reserve_space(self._reserve)
 
     def shorten_log(self) -> None:
-        """Have the next commits copy the log into the database, however short it is."""
         self.log.hurry()
 
     def is_log_short(self) -> bool:
-        """Report whether they have."""
         return not self.log.hurries
 
     # -- reading
 
     def reading(self) -> ReadLink:
-        """Read on the connection that writes."""
         return SqliteReading(self.connection, owned=False)
 
     def open_reading(self) -> ReadLink | None:
@@ -312,16 +300,13 @@ class SqliteLink:
     # -- other processes
 
     def is_alive(self, session: int) -> bool:
-        """Tell whether the process of a session still runs."""
         return self._sharing.presence is None or self._sharing.presence.is_alive(session)
 
     def note_begun(self, slot: int, key: int) -> None:
-        """Note which job this process runs in one of its slots; 0: none. From any thread, outside of transactions."""
         if self._sharing.presence is not None:
             self._sharing.presence.note_begun(slot, key)
 
     def begun(self, session: int) -> frozenset[int] | None:
-        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
         return None if self._sharing.presence is None else self._sharing.presence.begun(session)
 
     def forget(self, session: int) -> None:
@@ -330,34 +315,28 @@ class SqliteLink:
             self._sharing.presence.forget(session)
 
     def listen(self) -> int | None:
-        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
         return None if self._sharing.presence is None else self._sharing.presence.listen()
 
     def poke_self(self) -> None:
-        """Wake whoever of this process waits at that descriptor."""
         if self._sharing.presence is not None:
             self._sharing.presence.poke_self()
 
     def hear(self) -> None:
-        """Take what has come to that descriptor."""
         if self._sharing.presence is not None:
             self._sharing.presence.hear()
 
     # -- the end
 
     def abandon(self, reason: str) -> None:
-        """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
         self._abandoned = True
         if self.connection is not None:
             self.log.stop()
         self._sharing.mark_failed(reason)
 
     def enter_to_close(self) -> None:
-        """Wait, for a while, for the turn in which this process says goodbye."""
         self._sharing.enter_or_wait(opening.CLOSING_WAIT_S)
 
     def close(self, say_goodbye: Callable[[], None]) -> None:
-        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
         if self._forked:
             return
         try:

@@ -34,12 +34,10 @@ class SqliteReading:
         return cls(connection, owned=True)
 
     def version(self) -> object:
-        """Give what is another value as soon as anybody has written since."""
         # The first number is about other connections, the second about this one.
         return self._connection.pragma("data_version"), self._connection.total_changes()
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """Have all reads inside the block see the store as it is at one instant."""
         return self._connection
 
     def close(self) -> None:
