@@ -164,10 +164,6 @@ class Pair:
         self.standby.ask("SELECT pg_promote(true, 60)::text")
         self.primary, self.standby = self.standby, self.primary
 
-    def start_old(self, *settings: str) -> None:
-        """Start the old primary again as if nobody had taken over from it."""
-        self.standby.start(*settings)
-
     def mend(self) -> None:
         """Have the server that does not write follow the one that does."""
         self.standby.follow(self.primary)

@@ -7,8 +7,7 @@ of the transaction of what they belong to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +39,6 @@ Bug = tuple[Callable[[Patch], None], Callable[[Path], None]]
 
 
 # -- what the tests are given
-
-
-@contextmanager
-def two_engines(folder: Path) -> Iterator[tuple[Rig, Rig]]:
-    one = Rig(open_sqlite(folder))
-    other = Rig(open_sqlite(folder, exclusive=False), clock=one.clock)
-    yield one, other
-    one.store.close()
-    other.store.close()
 
 
 def stale_token(folder: Path) -> None:
