@@ -22,7 +22,6 @@ class Outbox:
         self.waits = False
 
     def rows(self, limit: int, most_bytes: int) -> list[tuple[int, bytes]]:
-        """Give the first jobs, as JSON, with their ids."""
         found: list[tuple[int, bytes]] = self._run("outbox_rows", (limit, most_bytes)).fetchall()
         return found
 

@@ -40,17 +40,6 @@ class Payloads:
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
     ) -> Position | None:
-        """Write the next part ahead of the jobs.
-
-        Args:
-            keys: The jobs' keys.
-            jobs: All of them; those with short payloads are passed over.
-            at: Where to begin: (0, 0) or what the last call gave.
-            max_bytes: How much to write; the last part may exceed it.
-
-        Returns:
-            Where to go on, or None when all is written.
-        """
         index, offset = at
         while index < len(jobs):
             payload = memoryview(jobs[index].payload)

@@ -206,12 +206,6 @@ class Queues:
                 jobs[into] += n
 
     def takeable(self, name: str, worker: str | None = None) -> int:
-        """Give how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
-
-        Args:
-            name: The queue.
-            worker: By whom, "" for somebody without an id; None: by all workers together.
-        """
         queue = self._known.get(name) or self._get(name)
         ready = 0 if queue.flags[1] else queue.jobs[_READY_AT]
         if ready <= 0 or name not in self.slots.limits:

@@ -78,7 +78,6 @@ class SqlReader:
         return count
 
     def payloads(self, keys: Sequence[int], most_bytes: int) -> list[bytes]:
-        """Give the payloads of some jobs, as far as the bytes allow; see `Reader`."""
         sizes: dict[int, int] = {}
         found: dict[int, bytes] = {}
         with self._link.snapshot():  # one transaction: a job may be folded into between two statements
@@ -135,13 +134,11 @@ class SqlReader:
         return Due(jobs, latest)
 
     def due_counts(self, most: int, start: int, step_ms: int) -> list[tuple[int, State, int]]:
-        """Count the same jobs by when they come due; see `Reader`."""
         bound = (most, start, step_ms)
         rows: list[tuple[Any, ...]] = self._run("due_counts", bound).fetchall()
         return [(step, STATE[code], jobs) for step, code, jobs in rows]
 
     def failing(self, most: int, groups: int) -> list[FailureGroup]:
-        """Group jobs that are dead or will be tried again; see `Reader`."""
         rows: list[tuple[Any, ...]] = self._run("failing", (most, groups)).fetchall()
         return [
             FailureGroup(
@@ -151,12 +148,10 @@ class SqlReader:
         ]
 
     def breakers(self, most: int, shown: int) -> list[BreakerRow]:
-        """Look at so many breakers; see `Reader`."""
         rows = self._run("breakers_to_show", (most, shown)).fetchall()
         return [breaker_of([text_of(value) for value in row]) for row in rows]
 
     def limited_keys(self, after: str, most: int, shown: int, *, idle: bool) -> LimitedKeys:
-        """Look at so many keys behind one; see `Reader`."""
         rows: list[tuple[Any, ...]] = self._run(
             "limits_to_show", (after, most, int(idle), shown + 1, COUNTED_OF_A_KEY)
         ).fetchall()
@@ -183,7 +178,6 @@ class SqlReader:
         )
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
-        """Give since when the ready job that has waited longest at the head of a priority in a queue has been ready, epoch ms."""
         oldest: int | None = None
         place: tuple[Any, ...] = (-1, -1)
         while most > 0:
@@ -218,7 +212,6 @@ class SqlReader:
         return Lengths(*self._run("lengths").fetchone())
 
     def places(self, of: JobList, place: Place, limit: int, *, forward: bool) -> list[Place]:
-        """Give the places of a list next to one, nearest first; see `Reader`."""
         return next_places(self._run, of, place, limit, forward=forward)
 
     def rank(self, of: JobList, place: Place, most: int, *, forward: bool) -> int:

@@ -156,7 +156,6 @@ class SqlStore:
     # -- transactions
 
     def begin(self, *, synced: bool) -> bool:
-        """Start a transaction; tell whether another process has written since the last one."""
         try:
             changed = self._link.begin(synced=synced)
             if changed:
@@ -204,7 +203,6 @@ class SqlStore:
     # -- numbers given out, and what is written ahead of its job
 
     def remember(self) -> None:
-        """Write the largest numbers given out, as they are now."""
         self._write_last_key()
         self._write_last_failure()
 
@@ -386,7 +384,6 @@ class SqlStore:
         return deleted
 
     def delete_all(self) -> int:
-        """Remove every job; tell how many there were."""
         deleted = self._queues.total()
         self.forget_notes()  # what was moved in is gone, and may be moved in again
         self._uncovered = True
@@ -485,7 +482,6 @@ class SqlStore:
             raise
 
     def correct(self, found: Recount) -> bool:
-        """Put right what a recount has found, unless another finding has been since; tell whether that was done."""
         if found.number != recounted(self._run):
             return False
         self._run("write_duty", (RECOUNTED, found.number + 1))

@@ -147,7 +147,6 @@ class SqliteLink:
     # -- transactions
 
     def begin(self, *, synced: bool) -> bool:
-        """Start a transaction; tell whether another process has written since the last one."""
         if self._forked:
             raise ForkedStore
         if self._abandoned:
