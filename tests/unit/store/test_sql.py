@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from anew.jobs import State
+from anew.store.postgres.words import STATEMENTS as POSTGRES
 from anew.store.protocol import Filter, Page
 from anew.store.sql.filters import count_statement, find_statement, where_clause
-from anew.store.sql.statements import WIDTH, in_lists, in_widths
+from anew.store.sql.statements import WIDTH, Statements, in_lists, in_widths
 from anew.store.sqlite.words import STATEMENTS
 
 
@@ -96,3 +97,25 @@ def test_only_queue_and_state_can_be_answered_by_the_counters() -> None:
         assert not Filter(**{member: frozenset()}).only_counts()
     for member in ("priority", "ready_at", "attempts"):
         assert not Filter(**{member: (0, 1)}).only_counts()
+
+
+NESTED = "SELECT 1 WHERE @none(SELECT 1 FROM limited AS r @then(job ON job.id = r.job_id AND abs(r.standing) = ?) WHERE r.name = ?)"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            STATEMENTS,
+            "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM limited AS r CROSS JOIN job ON job.id = r.job_id AND abs(r.standing) = ? "
+            "WHERE r.name = ?)",
+        ),
+        (
+            POSTGRES,
+            "SELECT 1 WHERE (SELECT 1 FROM limited AS r CROSS JOIN LATERAL (SELECT * FROM job WHERE job.id = r.job_id "
+            "AND abs(r.standing) = $1 OFFSET 0) AS job WHERE r.name = $2 LIMIT 1) IS NULL",
+        ),
+    ],
+)
+def test_a_word_with_brackets_may_stand_in_another_and_have_brackets(words: Statements, said: str) -> None:
+    assert words.say(NESTED) == said
