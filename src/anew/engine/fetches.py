@@ -101,10 +101,10 @@ class Fetches:
             Who gets what. If the transaction does not last, `undo` needs it.
         """
         given: list[tuple[Fetch, Job]] = []
-        hungry = dict.fromkeys(fetch for fetch in new if not fetch.over)
+        unserved = dict.fromkeys(fetch for fetch in new if not fetch.over)
         left, turned_away = FETCH_BYTES, 0
         limits = self._store.limits
-        while asked := self._assign([*self._woken(), *hungry]):  # nobody is in both
+        while asked := self._assign([*self._woken(), *unserved]):  # nobody is in both
             token, since = self._new_token(), self._lease_time.at(now)
             hold = Hold(HoldKind.RESERVATION, token, self._store.session, since, now)
             found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
@@ -122,7 +122,7 @@ class Fetches:
                 fetch = asked[job.queue].popleft()
                 given.append((fetch, job))
                 slots.append((job.key, job.queue, fetch.worker))
-                hungry.pop(fetch, None)
+                unserved.pop(fetch, None)
                 self._forget(fetch)
                 left -= len(job.payload or b"")
             if limits:
@@ -131,9 +131,9 @@ class Fetches:
             if full or not (found.jobs or found.corrupt):  # else nothing is there, whatever a counter says
                 self.unfinished = full
                 break
-            if not hungry and not self._waits:
+            if not unserved and not self._waits:
                 break
-        for fetch in hungry:
+        for fetch in unserved:
             self._wait(fetch)
         return given
 

@@ -39,7 +39,7 @@ _EVERY: Final = 64
 """Of so many calls one is asked first, how many come within a peak's width from it."""
 
 _AT_ONCE: Final = 2**16
-"""Calls looked at together: what is reckoned of so many fits the cache."""
+"""Calls looked at together: what is calculated of so many fits the cache."""
 
 
 class Silence(msgspec.Struct, frozen=True, gc=False):

@@ -1,1 +1,1 @@
-"""What is remembered: one small protocol, one folder for each engine."""
+"""What is remembered: the protocol of a store, what its engines share, and a folder for each of them."""

@@ -1,4 +1,4 @@
-"""The law of one wait: what next_wait would give if it were asked for ever, reckoned instead of drawn.
+"""The law of one wait: what next_wait would give if it were asked for ever, calculated instead of drawn.
 
 Windows, dice, steps and ``even`` have closed forms. What depends on the wait before has none, ``decorrelated`` and ``slices``:
 `anew.lab.last_retry` draws their waits. The policy's cap, clamp and cut to whole milliseconds are in a law,

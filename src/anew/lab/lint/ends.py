@@ -176,7 +176,7 @@ def no_retry(facts: Facts, context: Context) -> Iterator[str]:
         yield f"the first failure is final: no retry comes before the deadline of {deadline}; raise deadline"
 
 
-# ---- which limit, or which deadline, would let jobs outlive an outage: reckoned, not guessed, and in little time
+# ---- which limit, or which deadline, would let jobs outlive an outage: calculated, not guessed, and in little time
 
 
 MOST: Final = 400
