@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from anew.clock import SystemClock
 from anew.config import Settings
-from anew.engine import Batch, Call, Engine, recover
-from anew.engine.upkeep import wait_and_apply
-from anew.errors import AnewError, NotSupported
+from anew.engine import Batch, Engine, recover
+from anew.engine.upkeep import apply_one
+from anew.errors import NotSupported
 from anew.store.postgres import examine_postgres, open_postgres
 from anew.store.sql.examination import Examination
 from anew.store.sqlite import Copied, Places, back_up, examine, open_sqlite, restore
@@ -117,12 +116,3 @@ def copy_in(
     finally:
         store.close()
     return copied
-
-
-def apply_one(engine: Engine, verb: Callable[..., Any]) -> Any:
-    """Run one verb in one transaction, after whoever has the turn."""
-    results: list[Any] = []
-    wait_and_apply(engine, [Call(verb, results.append)])
-    if isinstance(results[0], AnewError):
-        raise results[0]
-    return results[0]

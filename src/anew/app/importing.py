@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from anew.app.doctor import apply_one
 from anew.app.faktory_data import FaktoryData
 from anew.app.settled import defaults_of, fwp_policies, open_store
 from anew.clock import SystemClock
 from anew.config import Settings
 from anew.engine import Engine, Limits
 from anew.engine.moving import adopt_queues, forget_notes, move_in, read_notes
+from anew.engine.upkeep import apply_one
 from anew.errors import Conflict, InvalidInput, NotFound
 from anew.fwp.policies import Policies
 from anew.fwp.stored import StoredJobs

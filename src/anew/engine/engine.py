@@ -259,15 +259,7 @@ class Engine:
                 self._fetch(fetches, batch, answers)
             batch.take()
             batch.write_hooks()
-            if batch.due_changed:
-                self.due_at = self.store.next_due()
-            if batch.cron_changed:
-                self._cron_at = self.store.cron.next_slot()
-            if batch.looked():
-                self._limit_at = self.store.key_limits.next_look()
-            if batch.take_goes_on:
-                self._limit_at = batch.now
-            self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
+            self._read_times_after(batch)
             completed, failed = self.stats.completed - counted[2], self.stats.failed - counted[3]
             if completed or failed:
                 self.store.count_ended(batch.now // DAY_MS, completed + failed, failed)
@@ -315,7 +307,20 @@ class Engine:
         self.dispatcher.notice_others()
         self.fetches.notice_others()
 
+    def _read_times_after(self, batch: Batch) -> None:
+        """Read when what the batch has changed comes due next."""
+        if batch.due_changed:
+            self.due_at = self.store.next_due()
+        if batch.cron_changed:
+            self._cron_at = self.store.cron.next_slot()
+        if batch.looked():
+            self._limit_at = self.store.key_limits.next_look()
+        if batch.take_goes_on:
+            self._limit_at = batch.now
+        self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
+
     def _read_times(self) -> None:
+        """Read when everything comes due next, whoever has changed it."""
         self.due_at = self.store.next_due()
         self._cron_at = self.store.cron.next_slot()
         self._limit_at = self.store.key_limits.next_look()

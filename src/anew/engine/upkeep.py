@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import Any
 
 from anew.engine.batch import Batch, Parts
 from anew.engine.engine import PROMOTE_JOBS, Engine, left_of
@@ -198,13 +199,8 @@ def recover(engine: Engine, *, limit: int = RECOVERED) -> int:
     """
     before = engine.stats.released
     duties = Upkeep()
-    more = True
-    while more:
-        results: list[object] = []
-        wait_and_apply(engine, [Call(lambda batch: _recover_some(duties, batch, limit), results.append)])
-        if isinstance(results[0], AnewError):
-            raise results[0]
-        more = bool(results[0])
+    while apply_one(engine, lambda batch: _recover_some(duties, batch, limit)):
+        pass
     return engine.stats.released - before
 
 
@@ -218,6 +214,15 @@ def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
         batch.stats.released += len(orphans)
     batch.store.staging.unstage_abandoned()
     return len(orphans) == limit
+
+
+def apply_one(engine: Engine, verb: Verb) -> Any:
+    """Run one verb in one transaction, in a thread that may wait; raise the AnewError that it gives."""
+    results: list[Any] = []
+    wait_and_apply(engine, [Call(verb, results.append)])
+    if isinstance(results[0], AnewError):
+        raise results[0]
+    return results[0]
 
 
 def wait_and_apply(engine: Engine, ops: Sequence[Op], timeout_s: float = 30.0) -> None:

@@ -122,11 +122,7 @@ class RemoteSource:
                 part = Filters(id=asked, state=_NOT_ENDED)
                 if self._client.count(part) == len(asked):  # nearly always, and no payload travels
                     continue
-                there: set[str] = set()
-                page: Page | None = self._client.page(part, limit=MOST_ASKED)
-                while page is not None:
-                    there |= {job.id for job in page}
-                    page = page.next()
+                there = {job.id for job in self._client.list(part, page=MOST_ASKED)}
                 lost |= {by_id[one]: CALLED_OFF for one in asked if one not in there}
         except PASSING as error:
             self._wait(error)

@@ -52,35 +52,35 @@ class Filter(Struct, frozen=True):
     attributes: tuple[tuple[str, tuple[Test, ...]], ...]
 
 
-def filter_of(document: object, pointer: str = "/filter") -> Filter:
+def filter_of(document: object) -> Filter:
     """Read a filter.
 
     Raises:
         InvalidInput: Something does not fit; its field is a JSON pointer.
     """
     if not isinstance(document, dict):
-        raise wrong(pointer, document, "an object")
+        raise wrong("/filter", document, "an object")
     for name in document:
         if name not in ("types", "attributes"):
-            raise wrong(member(pointer, name), document[name], "types or attributes")
+            raise wrong(member("/filter", name), document[name], "types or attributes")
     types = document.get("types", [])
     if not isinstance(types, list) or not all(isinstance(one, str) and one for one in types):
-        raise wrong(f"{pointer}/types", types, "a list of names, such as order.paid or order.*")
+        raise wrong("/filter/types", types, "a list of names, such as order.paid or order.*")
     for place, one in enumerate(types):
         if "*" in one and not _PATTERN(one):
-            raise wrong(f"{pointer}/types/{place}", one, "a * only alone or after a last dot, as in order.*")
+            raise wrong(f"/filter/types/{place}", one, "a * only alone or after a last dot, as in order.*")
     attributes = document.get("attributes", {})
     if not isinstance(attributes, dict) or len(attributes) > MOST_KEYS:
-        raise wrong(f"{pointer}/attributes", attributes, f"an object of at most {MOST_KEYS} attributes")
+        raise wrong("/filter/attributes", attributes, f"an object of at most {MOST_KEYS} attributes")
     conditions = tuple(
-        (name, _tests(wanted, member(f"{pointer}/attributes", name))) for name, wanted in attributes.items()
+        (name, _tests(wanted, member("/filter/attributes", name))) for name, wanted in attributes.items()
     )
     combinations = prod((len(types) or 1, *(len(tests) for _, tests in conditions)))
     if combinations > MOST_COMBINATIONS:
-        raise wrong(pointer, combinations, f"at most {MOST_COMBINATIONS} combinations of values")
+        raise wrong("/filter", combinations, f"at most {MOST_COMBINATIONS} combinations of values")
     size = len(msgspec.json.encode(document))  # last: by now it is known to be flat
     if size > MOST_BYTES:
-        raise wrong(pointer, size, f"at most {MOST_BYTES} bytes")
+        raise wrong("/filter", size, f"at most {MOST_BYTES} bytes")
     return Filter(tuple(types), conditions)
 
 

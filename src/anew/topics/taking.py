@@ -71,17 +71,7 @@ class _Found(NamedTuple):
 def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     """Take deliveries that are due, up to a number. What cannot be sent any more is ended."""
     taken = take_for_session(batch, [QUEUE], limit)
-    orders: dict[int, int] = {}
-    made, later = 0, []
-    for row in taken.rows:
-        if row[2] not in (EXPAND, TASK):
-            orders[row[0]] = _delivery_key(batch.ids, row[-1])
-        elif made < MOST_MADE:
-            made += _go_on(batch, terms, row)
-        else:
-            later.append(row[0])
-    _put_off(batch, later)
-    found = _found(batch, orders)
+    found = _found(batch, _orders(batch, terms, taken.rows))
     lost = _lost(batch, [one.delivery for one in found])
     assignments: list[Assignment] = []
     counted: list[tuple[_Found, AttemptRow]] = []
@@ -98,7 +88,7 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
         elif message is None or batch.now > (
             deadline_at := deadline_of(delivery, subscription, message, policy, batch.now)
         ):
-            _end(batch, terms, one, "expired")
+            _expire(batch, terms, one)
         elif document.kind == "queue":
             _enqueue(batch, terms, one, message, subscription)
         else:
@@ -117,6 +107,21 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     _count_lost(batch, terms, counted)
     _begin(batch, assignments)
     return assignments
+
+
+def _orders(batch: Batch, terms: TopicTerms, rows: Sequence[TakenRow]) -> dict[int, int]:
+    """Give the deliveries that jobs are about, by the jobs' keys; go on with jobs that make deliveries, as far as a batch goes."""
+    orders: dict[int, int] = {}
+    made, later = 0, []
+    for row in rows:
+        if row[2] not in (EXPAND, TASK):
+            orders[row[0]] = _delivery_key(batch.ids, row[-1])
+        elif made < MOST_MADE:
+            made += _go_on(batch, terms, row)
+        else:
+            later.append(row[0])
+    _put_off(batch, later)
+    return orders
 
 
 def _is_dropped(delivery: DeliveryRow, subscription: SubscriptionDocument) -> bool:
@@ -261,8 +266,9 @@ def _enqueue(
     batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.DELIVERED, batch.now, terms)])
 
 
-def _end(batch: Batch, terms: TopicTerms, one: _Found, reason: str) -> None:
-    """It is not tried any more."""
+def _expire(batch: Batch, terms: TopicTerms, one: _Found) -> None:
+    """Its time is over: it is not tried any more."""
+    reason = "expired"
     failed = Failed(message=f"not tried any more: {reason}", error_type="Delivery", kill=True)
     batch.settle([batch.decide(job, failed) for job in batch.in_flight([one.key])])
     batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.DEAD, batch.now, terms, reason)])

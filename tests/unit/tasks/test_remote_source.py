@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from anew import Anew
-from anew.client import Filters, JobView, Page
+from anew.client import Filters, JobView
 from anew.client.views import read_job
 from anew.errors import Unreachable
 from anew.jobs import Failed, Interrupted, Outcome
@@ -81,11 +81,10 @@ class Server:
         self.counted.append(filters)
         return len(set(filters.id) - self.ended)
 
-    def page(self, filters: Filters, *, limit: int) -> Page:
-        assert limit >= len(set(filters.id))
+    def list(self, filters: Filters, *, page: int) -> Iterator[JobView]:
+        assert page >= len(set(filters.id))
         self.listed += 1
-        jobs = tuple(job(100, one) for one in filters.id if one not in self.ended)
-        return Page(jobs=jobs, next_path=None, prev_path=None, fetch=lambda path: b"")
+        return iter([job(100, one) for one in filters.id if one not in self.ended])
 
     def request(self, method: str, path: str, body: Any) -> bytes:
         if (method, path) == ("POST", "/v1/breakers"):
