@@ -18,7 +18,7 @@ from anew.http.bodies import NULLS, body_as, decode
 from anew.http.bulk import ManyJobs
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_retention, check_u64
-from anew.http.query_strings import FILTERS, query_pairs, selection
+from anew.http.query_strings import FILTERS, query_pairs, selected, selection
 from anew.http.render import STATUS, ShownJob, shown_job
 from anew.http.repacking import json_of
 from anew.http.replies import answering, reply_error, run_verb
@@ -140,8 +140,7 @@ class ChangeRoutes:
 
     def delete_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs that match."""
-        chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check_ids()
+        chosen = selected(request.query)
         if chosen.is_everything():
             run_verb(self._submit, Batch.delete_all, request, form, _deleted)
             return
@@ -162,8 +161,7 @@ class ChangeRoutes:
         """Make all dead and cancelled jobs that match ready (`state=dead` for the dead alone), at once or spread over a period."""
         wanted = _redrive(request)
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
-        chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check_ids()
+        chosen = selected(request.query)
         where = verbs.redrivable(chosen.where(self._ids, visible_at=None), self._now())
         change = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
         self._change_many(request, form, "retried", where, chosen.expression, change, counted=spread_ms > 0)
@@ -174,8 +172,7 @@ class ChangeRoutes:
         wanted = decode(request.body, written, Replan)
         policy = _checked(wanted.policy, written)
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
-        chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check_ids()
+        chosen = selected(request.query)
         where = replannable(chosen.where(self._ids, visible_at=None))
         change = Replanning(policy, spread_ms, dry_run=wanted.dry_run)
         self._many.change(

@@ -210,6 +210,13 @@ def selection(given: Mapping[str, str]) -> Selection:
     )
 
 
+def selected(query: bytes) -> Selection:
+    """Read a query that has filters alone; see `selection` and `Selection.check_ids`."""
+    chosen = selection(query_pairs(query, FILTERS))
+    chosen.check_ids()
+    return chosen
+
+
 def paging(given: Mapping[str, str]) -> Paging:
     """Read cursor, order and limit among a query's parameters.
 

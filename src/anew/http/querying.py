@@ -21,6 +21,7 @@ from anew.http.query_strings import (
     number,
     paging,
     query_pairs,
+    selected,
     selection,
 )
 from anew.http.render import (
@@ -113,8 +114,7 @@ class JobRoutes:
 
     def count(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Count jobs: at once where the counters know, else in the reader's thread."""
-        chosen = selection(query_pairs(request.query, FILTERS))
-        chosen.check_ids()
+        chosen = selected(request.query)
         where = chosen.where(self._ids, visible_at=self._now())
 
         def then(count: int) -> None:

@@ -120,7 +120,7 @@ def show_delivery(session: ClientSession, delivery_id: str) -> None:
     Examples:
       anew delivery show dlv_...
     """
-    _show_delivery(session, Api(session).call("GET", f"/v1/deliveries/{quote(delivery_id, safe='')}"))
+    _show_delivery(session, Api(session).call("GET", _path(delivery_id)))
 
 
 @delivery.command("attempts", short_help="List the attempts of a delivery.")
@@ -133,8 +133,7 @@ def list_attempts(session: ClientSession, delivery_id: str) -> None:
     Examples:
       anew delivery attempts dlv_...
     """
-    path = f"/v1/deliveries/{quote(delivery_id, safe='')}/attempts"
-    found = list(Api(session).listed(path, "attempts", 10_000))
+    found = list(Api(session).listed(_path(delivery_id, "/attempts"), "attempts", 10_000))
     if session.as_json:
         show_json({"attempts": found})
         return
@@ -188,8 +187,8 @@ def redeliver(
         raise InvalidInput("which deliveries? expected either one id, or --all-dead with filters")
     api, mode = Api(session), "once" if once else "full"
     if delivery_id is not None:
-        path = f"/v1/deliveries/{quote(delivery_id, safe='')}/redeliver"
-        _show_delivery(session, api.call("POST", path, {"mode": mode, "force": force}))
+        body = {"mode": mode, "force": force}
+        _show_delivery(session, api.call("POST", _path(delivery_id, "/redeliver"), body))
         return
     body = given(
         status="dead",
@@ -219,8 +218,7 @@ def cancel_delivery(session: ClientSession, delivery_id: str) -> None:
     Examples:
       anew delivery cancel dlv_...
     """
-    path = f"/v1/deliveries/{quote(delivery_id, safe='')}/cancel"
-    _show_delivery(session, Api(session).call("POST", path, {}))
+    _show_delivery(session, Api(session).call("POST", _path(delivery_id, "/cancel"), {}))
 
 
 @delivery.command("delete", short_help="Remove a dead delivery.")
@@ -233,8 +231,12 @@ def delete_delivery(session: ClientSession, delivery_id: str) -> None:
     Examples:
       anew delivery delete dlv_...
     """
-    Api(session).call("DELETE", f"/v1/deliveries/{quote(delivery_id, safe='')}")
+    Api(session).call("DELETE", _path(delivery_id))
     show_done(session, {"deleted": delivery_id}, f"{delivery_id} is removed")
+
+
+def _path(delivery_id: str, more: str = "") -> str:
+    return f"/v1/deliveries/{quote(delivery_id, safe='')}{more}"
 
 
 def _show_delivery(session: ClientSession, shown: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from anew.errors import InvalidInput, NotFound
 from anew.http.api import Context
 from anew.http.bulk import ManyJobs
 from anew.http.formats import Format
-from anew.http.query_strings import FILTERS, Selection, encoded, query_pairs, selection
+from anew.http.query_strings import Selection, encoded, query_pairs, selected
 from anew.http.router import Router
 from anew.jobs.names import check_name
 from anew.jobs.patch import Patch
@@ -118,8 +118,7 @@ class Actions:
 
 def chosen_jobs(request: Request) -> Selection:
     """Read from the address which jobs are meant: not all there are."""
-    chosen = selection(query_pairs(request.query, FILTERS))
-    chosen.check_ids()
+    chosen = selected(request.query)
     if chosen.is_everything():
         raise InvalidInput(
             "filter: expected at least one condition, since all jobs are not meant", field="filter"
