@@ -223,10 +223,10 @@ def test_the_start_says_that_faktorys_password_carries_every_right(fresh_server:
 
 
 def test_a_server_does_not_start_with_a_file_that_it_cannot_use(tokens: Path, tmp_path: Path) -> None:
-    tokens.chmod(0o640)
+    tokens.chmod(0o604)
     ended = run("serve", "--root-dir", str(tmp_path / "data"), "--tokens-file", str(tokens))
     assert ended.returncode == 2
-    assert f"others than its owner may use it); expected mode 0600: chmod 600 {tokens}" in ended.stderr
+    assert f"or all may read it); expected mode 0600: chmod 600 {tokens}" in ended.stderr
 
 
 def test_commands_make_tokens_and_say_what_a_token_may_not_do(fresh_server: Start, tmp_path: Path) -> None:
