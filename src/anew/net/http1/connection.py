@@ -571,7 +571,10 @@ class Http1Connection(asyncio.Protocol):
         self._forget_body()
         self._began_ms = 0
         self._stage = stage
-        if stage == streaming and self._paused_ms:
+        held_off = self._gate.holds_off(self)
+        if held_off:
+            self._gate.holds_off_no_more(self)
+        if self._paused_ms and (held_off or stage == streaming):
             # Even a connection that asks nothing more is read, or its end would not be noticed.
             self._read_again()
 
