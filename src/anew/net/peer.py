@@ -80,8 +80,8 @@ def silent_ms(transport: asyncio.Transport) -> int | None:
         tcp(7), TCP_INFO: `tcpi_last_data_recv`, the twelfth of the words behind eight bytes.
     """
     sock = transport.get_extra_info("socket")
-    if sock is None or transport.is_closing():
-        return None
+    if sys.platform != "linux" or sock is None or transport.is_closing():
+        return None  # other systems have no such option, or other words in it
     try:
         told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
     except OSError:
