@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,27 @@ def test_a_file_that_is_not_there_or_too_long_is_refused(
     monkeypatch.setattr(token_file, "MOST_BYTES", 10)
     with pytest.raises(InvalidConfig, match="it has more than 10 bytes"):
         read_tokens(file)
+
+
+@pytest.mark.parametrize("use", [read_tokens, lambda file: add_line(file, line_of("a", ["read"], "one"))])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, use: Callable[[Path], object]) -> None:
+    """A server that runs reads the file in its event loop, which would stand still until somebody writes."""
+    pipe = tmp_path / "tokens"
+    os.mkfifo(pipe, 0o600)
+    with pytest.raises(InvalidConfig, match="it is not a regular file"):
+        use(pipe)
+
+
+def test_no_line_is_added_that_makes_a_file_too_long_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = line_of("a", ["read"], "one")
+    file = tmp_path / "tokens"
+    monkeypatch.setattr(token_file, "MOST_BYTES", 2 * len(line + "\n") - 1)
+    add_line(file, line)
+    with pytest.raises(InvalidConfig, match="with one more line it has more than"):
+        add_line(file, line_of("b", ["read"], "two"))
+    assert len(read_tokens(file)) == 1
 
 
 def test_an_empty_file_lets_nobody_in(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,6 +27,7 @@ _TOKEN_BYTES: Final = (
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _A_NAME: Final = "a name: 1 to 64 letters, digits, dots, underscores and hyphens"
+_A_FILE: Final = "a file of tokens; `anew token new --file` makes one"
 _A_LINE: Final = (
     "the SHA-256 of a token, its roles and a name, with blanks between them, as `anew token new` writes"
 )
@@ -100,6 +102,8 @@ def add_line(file: Path, line: str) -> None:
     if before:
         read_tokens(file)
     text = line + "\n" if not before or before.endswith("\n") else f"\n{line}\n"
+    if len(before) + len(text) > MOST_BYTES:
+        raise _unusable(file, f"with one more line it has more than {MOST_BYTES} bytes", "fewer tokens")
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w") as opened:
             opened.write(text)
@@ -112,13 +116,13 @@ def add_line(file: Path, line: str) -> None:
 def _text_of(file: Path) -> str:
     """Read a file that nobody else may write: who can makes himself an administrator."""
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=_open_at_once) as opened:
             mode = os.fstat(opened.fileno()).st_mode
-            data = opened.read(MOST_BYTES + 1)
+            data = opened.read(MOST_BYTES + 1) if stat.S_ISREG(mode) else b""
     except OSError as error:
-        raise _unusable(
-            file, reason_of(error), "a file of tokens; `anew token new --file` makes one"
-        ) from error
+        raise _unusable(file, reason_of(error), _A_FILE) from error
+    if not stat.S_ISREG(mode):
+        raise _unusable(file, "it is not a regular file", _A_FILE)
     if mode & 0o027:  # a group may read it, as it may read a private key: Kubernetes mounts secrets so
         raise _unusable(
             file, "others than its owner may write it, or all may read it", f"mode 0600: chmod 600 {file}"
@@ -131,6 +135,11 @@ def _text_of(file: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         where = f'{_FLAG}: "{file}" line {line}'
         raise _refused(where, f"byte 0x{data[error.start]:02x}", "ASCII") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for whoever writes a pipe: a server that runs reads the file in its event loop."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _read_line(line: str, where: str) -> Token:
