@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from anew.engine import Batch, Limits, recover
 from anew.errors import InternalError, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.ids import COUNTER_BITS
+from anew.store.postgres import presence
 from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
@@ -55,6 +57,34 @@ def test_jobs_without_a_session_are_looked_for_once_however_many_others_are_give
     assert recover(again.engine, limit=10) == 35
     assert looked.count(None) == 1
     assert len(looked) == 5
+    again.store.close()
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("batches", range(9))
+def test_a_start_that_dies_after_any_batch_is_finished_by_the_next(
+    tmp_path: Path, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of a session that has died, and jobs whose session has no row, more of each than one batch takes."""
+    monkeypatch.setattr(presence, "GRACE_S", 0)
+    for session_is_known in (True, False):
+        rig = Rig(open_sqlite(tmp_path))
+        rig.do(plain(23))
+        rig.worker()
+        if not session_is_known:  # its jobs in flight stay behind
+            rig.do(call(lambda batch: batch.store.forget_session(batch.store.session)))
+        rig.store.close()
+    store = FaultyStore(open_sqlite(tmp_path))
+    first = Rig(store)
+    store.verbs["commit"] = [*([None] * batches), StoreFailed("gone")]
+    with contextlib.suppress(StoreFailed):
+        recover(first.engine, limit=10)
+    first.store.close()
+    again = Rig(open_sqlite(tmp_path))
+    recover(again.engine, limit=10)
+    assert ready_total(again.store) == 46
+    assert len(set(again.worker().keys)) == 46
+    assert again.broken_rules() == []
     again.store.close()
 
 
