@@ -292,7 +292,7 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     show_stacks_when_asked()
     _told(loaded)
     if tokens is not None and tokens.roles() - {"admin"} and not settings.fwp.off:
-        log.warning("roles hold for HTTP alone: who may speak the Faktory Work Protocol may do everything")
+        log.warning(_ROLES_ELSEWHERE)
     for bind in unsafe_binds(settings):
         for what in bind.missing:
             log.warning(_INSECURE[what], extra={"setting": bind.name, "addr": bind.host})
@@ -328,6 +328,8 @@ def _archive(settings: Settings, stopped: Callable[[], bool]) -> Generator[bytes
         raise NotSupported("the jobs are in a PostgreSQL database; pg_dump copies it")
     return archive(Places.at(settings.store.root_dir), stopped)
 
+
+_ROLES_ELSEWHERE = "roles hold for HTTP alone: who may speak the Faktory Work Protocol may do everything; --no-fwp turns it off"
 
 _INSECURE = {
     "authentication": "--insecure: whoever reaches this address owns the queue, because nothing asks who it is",
