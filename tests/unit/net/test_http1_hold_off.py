@@ -74,6 +74,49 @@ async def test_one_that_has_sent_ahead_is_read_and_answered() -> None:
     assert crowded.statuses == [b"503", b"200"]
 
 
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nxx"
+
+
+@in_loop
+@pytest.mark.parametrize(
+    ("begun", "rest"), [(get[:1], get[1:]), (get[:-1], get[-1:]), (POST[:-1], POST[-1:])]
+)
+async def test_the_beginning_of_a_next_request_does_not_have_it_read_sooner(
+    begun: bytes, rest: bytes
+) -> None:
+    """Else a crowd whose every request ends with the first byte of the next one is never held off."""
+    crowded = Crowded()
+    crowded.conn.data_received(get + begun)
+    assert crowded.statuses == [b"503"]
+    assert not crowded.transport.reading
+    crowded.port.admission.gate.holds_off_no_more(crowded.conn)
+    crowded.conn.go_on()
+    assert crowded.transport.reading
+    crowded.conn.data_received(rest)
+    crowded.served[0].reply(200)
+    assert crowded.statuses == [b"503", b"200"]
+
+
+@in_loop
+async def test_one_whose_last_request_ahead_is_shed_too_is_held_off_after_it() -> None:
+    crowded = Crowded(shed=2)
+    crowded.conn.data_received(get + get + get[:5])
+    assert crowded.statuses == [b"503", b"503"]
+    assert not crowded.transport.reading
+
+
+@in_loop
+async def test_one_that_was_shed_later_and_has_begun_the_next_request_is_held_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "back_at_once", 0)
+    crowded = Crowded(shed=0)
+    crowded.conn.data_received(get + get[:5])  # it waits for its answer, and the beginning behind it
+    crowded.port.admission.shed(crowded.served[0])
+    await until(lambda: not crowded.transport.reading)
+    assert crowded.statuses == [b"503"]
+
+
 @in_loop
 async def test_one_that_ends_is_forgotten_and_one_that_is_drained_closed() -> None:
     gone, drained = Crowded(), Crowded()

@@ -105,6 +105,7 @@ class Http1Connection(asyncio.Protocol):
         "_gate",
         "_gathered",
         "_handed",
+        "_holds_next",
         "_idle_ms",
         "_idle_written",
         "_incoming",
@@ -165,6 +166,7 @@ class Http1Connection(asyncio.Protocol):
         self._newer = 0  # where in `_rest` the bytes begin that came later; 0: none did
         self._newer_ms = 0  # when the first of them came
         self._handed = 0  # requests handed to the application in one go
+        self._holds_next = False  # the newest request was shed: we are held off when no whole one is left
         self._paused_ms = 0  # since when the transport has not been read; 0: it is
         self._unread_ms = 0  # since when what will be read next may have waited unread; 0: it has not
         # What goes out.
@@ -407,6 +409,8 @@ class Http1Connection(asyncio.Protocol):
             self._began_ms = 0  # all of it was used
         elif self._stage == ahead and self.current is None:
             self._answer_left()  # it is the others' turn
+        if self._holds_next and self._stage <= in_body and self.current is None:
+            self._hold_off()
         if self._eof and self._stage <= in_body:
             self._end_after_answer()
 
@@ -541,6 +545,7 @@ class Http1Connection(asyncio.Protocol):
             request.plain = None
         self.current = request
         self._handed += 1
+        self._holds_next = False
         return request
 
     def _open_last(self, line: RequestLine, fields: Fields) -> Http1Request:
@@ -628,7 +633,9 @@ class Http1Connection(asyncio.Protocol):
             self._take_ahead()
         elif self._incoming is not None and self._incoming.body.unread:
             self._feed(b"")
-        if not self._paused_ms or self._blocked or (self._dropped > max_dropped and not self._discards()):
+        if not self._paused_ms or self._blocked or self._gate.holds_off(self):
+            return
+        if self._dropped > max_dropped and not self._discards():
             return
         if self._stage == ahead and len(self._rest) - self._at > max_ahead // 2:
             return
@@ -661,10 +668,16 @@ class Http1Connection(asyncio.Protocol):
         return None if request.plain is None or self._parsing else peer.silent_ms(self.transport)
 
     def hold_off(self) -> None:
-        """Read nothing until the gate lets us go on, unless a request is under way or more has been read."""
-        if self._stage == idle and self.current is None and not self._parsing:
-            self._pause()
-            self._gate.hold_off(self)
+        """Read nothing until the gate lets us go on; the whole requests that have been read already have their turn before."""
+        if self._parsing or self._stage == ahead:
+            self._holds_next = True
+        elif self._stage <= in_body and self.current is None:
+            self._hold_off()
+
+    def _hold_off(self) -> None:
+        self._holds_next = False
+        self._pause()
+        self._gate.hold_off(self)
 
     @property
     def half_closed(self) -> bool:
