@@ -287,10 +287,10 @@ class Api:
         if route is None or method not in route.roles or not token.roles.isdisjoint(route.roles[method]):
             return None
         needs, has = listed(route.roles[method], " or "), listed(token.roles, " and ")
-        asked = f"{method.decode()} {route.template}"
-        message = f"{asked} needs the role {needs}; this token ({token.name}) has {has}"
+        said = f"needs the role {needs}; this token ({token.name}) has {has}"
         if self._forbidden is not None and is_page(path):
-            return self._forbidden(headers, message)
+            return self._forbidden(headers, f"This {said}.")
+        message = f"{method.decode()} {route.template} {said}"
         return _refused(answer_format(headers) or JSON, 403, message, shared, reason="role")
 
     def _admit_host(self, host: bytes) -> bool:

@@ -217,7 +217,7 @@ def test_a_token_is_a_password_for_pages_alone(file: Path) -> None:
     assert (refused.status, refused.content_type) == (403, b"text/html; charset=utf-8")
     page = refused.body.decode()
     assert "<h1>Not allowed</h1>" in page
-    assert "POST /ui/jobs needs the role admin; this token (a-read) has read" in page
+    assert "This needs the role admin; this token (a-read) has read." in page
     assert 'href="/queue/ui"' in page
     assert code_of(asked(api, "GET", "/ui", producer)) == 403
 
