@@ -92,7 +92,7 @@ class GroupCommit:
         on_fatal: Callable[[], None],
         *,
         peers: Callable[[], int] = lambda: GATHER,
-        max_waiting: int = 4_096,
+        max_waiting: int = 2_048,
         reap_ms: int = 30_000,
     ) -> None:
         self.engine = engine
