@@ -192,3 +192,19 @@ def test_a_queue_that_is_named_twice_with_others_gives_as_many_as_it_is_asked_fo
     assert sorted(taken_keys(rows)) == [1, 2, 3, 6]
     assert taken_keys(take(store)) == [4, 5]
     check_counts(store)
+
+
+def test_a_job_that_comes_before_the_line_is_found_in_the_transaction_in_which_others_have_left(
+    store: Store,
+) -> None:
+    """Searches begin where the line was last seen to begin."""
+    put(store, *[new_job("q", priority=5) for _ in range(12)])
+    assert taken_keys(take(store, limit=3)) == [1, 2, 3]
+    with batch(store):
+        assert [row[0] for row in store.take(["q"], 2, 1 << 30, hold()).rows] == [4, 5]
+        insert(store, 100, [new_job("q", priority=9), new_job("q", priority=2), new_job("q", priority=2)])
+        assert [row[0] for row in store.take(["q"], 2, 1 << 30, hold()).rows] == [101, 102]
+        store.release([2, 101], NOW, interrupted=False)
+        assert [row[0] for row in store.take_each([("q", 3)], 1 << 30, hold()).rows] == [101, 2, 6]
+    assert [row[0] for row in take(store)] == [7, 8, 9, 10, 11, 12, 100]
+    check_counts(store)

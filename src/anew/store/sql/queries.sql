@@ -150,19 +150,21 @@ DELETE FROM payload WHERE job_id IN (SELECT job_id FROM staged WHERE job_id BETW
 SELECT job_id FROM staged WHERE owner NOT IN (SELECT id FROM session);
 
 -- name: select_ready
--- The next jobs of one queue, all that goes to the worker.
-SELECT @taken FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
+-- The next jobs of one queue from a place on, all that goes to the worker.
+SELECT @taken FROM job WHERE queue = ? AND state = @READY AND (priority, id) >= (?, ?) ORDER BY priority, id LIMIT ?;
 
 -- name: ready_heads
--- The next places in line of one queue; only the index is read.
-SELECT priority, id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
+-- The places in line of one queue from one on; only the index is read.
+SELECT priority, id FROM job WHERE queue = ? AND state = @READY AND (priority, id) >= (?, ?) ORDER BY priority, id LIMIT ?;
 
 -- name: places
--- The place in each of many queues' lines that so many are before; only the index is read.
+-- The place in each of many queues' lines, from a place of its own on, that so many are before; only the index is read.
 SELECT column1,
-    (SELECT priority FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1 OFFSET ?1),
-    (SELECT id FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1 OFFSET ?1)
-FROM (VALUES @rows(text)) AS v;
+    (SELECT priority FROM job WHERE queue = column1 AND state = @READY AND (priority, id) >= (column2, column3)
+        ORDER BY priority, id LIMIT 1 OFFSET ?1),
+    (SELECT id FROM job WHERE queue = column1 AND state = @READY AND (priority, id) >= (column2, column3)
+        ORDER BY priority, id LIMIT 1 OFFSET ?1)
+FROM (VALUES @rows(text, integer, bigint)) AS v;
 
 -- name: whole_lines
 -- All places of many short queues; only the index is read.
@@ -320,7 +322,7 @@ SELECT @taken FROM job WHERE id IN (@marks) AND state + 0 = @READY;
 -- name: hold
 -- Follows select_ready in the same transaction with the same order, so it meets the same rows.
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
-WHERE id @first(SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?);
+WHERE id @first(SELECT id FROM job WHERE queue = ? AND state = @READY AND (priority, id) >= (?, ?) ORDER BY priority, id LIMIT ?);
 
 -- name: hold_by_key
 -- Put jobs in flight that are still ready.
@@ -332,8 +334,9 @@ WHERE id IN (@marks) AND state + 0 = @READY;
 SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state + 0 = @READY;
 
 -- name: select_first_reserved
--- The next jobs of one queue, as they will be in flight under a hold (kind, token).
-SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
+-- The next jobs of one queue from a place on, as they will be in flight under a hold (kind, token).
+SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE queue = ? AND state = @READY AND (priority, id) >= (?, ?)
+ORDER BY priority, id LIMIT ?;
 
 -- name: reserve_by_key
 -- Put jobs in flight that are still ready, each for as long as it says.

@@ -47,7 +47,10 @@ FEW = 8
 _AT: dict[int | None, int] = {code: at for at, code in enumerate(COUNTED.values())}
 _READY_AT, _IN_FLIGHT_AT, _BLOCKED_AT = _AT[READY], _AT[IN_FLIGHT], _AT[BLOCKED]
 _EMPTY = [0] * len(_AT)
-_UNSEEN: Place = (-1, -1)
+LOWEST: Place = (-1, -1)
+"""A place before all others."""
+
+_UNSEEN: Place = (-2, -2)
 
 
 class _Queue:
@@ -56,11 +59,14 @@ class _Queue:
     Attributes:
         jobs: How many it has in each state, in the order of `COUNTED`.
         head: The place of its first ready job; None if it has none, `_UNSEEN` if it must be looked up.
+        start: No ready job of it stands before this place, so that searches begin there. For as long as a transaction is open, or
+            a dump runs, PostgreSQL keeps the index entries of all that has left the line since: a search from the line's
+            beginning would step over every one of them.
         flags: Whether it is listed without a job, and whether it is paused: its line has no head then.
         stored_jobs, stored_flags, stored_head: What its row says. A queue without jobs and flags has no row.
     """
 
-    __slots__ = ("flags", "head", "jobs", "stored_flags", "stored_head", "stored_jobs")
+    __slots__ = ("flags", "head", "jobs", "start", "stored_flags", "stored_head", "stored_jobs")
 
     def __init__(self, row: Sequence[Any]) -> None:
         self.jobs: list[int] = list(row[:-4])
@@ -68,6 +74,7 @@ class _Queue:
         self.head: Place | None = None if row[-1] is None else (row[-2], row[-1])
         self.stored_jobs: list[int] = self.jobs.copy()
         self.stored_head = self.head
+        self.start = LOWEST if self.head is None else self.head
 
     def ready(self) -> int:
         """Give how many of its jobs are ready, in its line or blocked."""
@@ -286,10 +293,16 @@ class Queues:
 
     # -- heads
 
-    def change(self, name: str) -> None:
-        """Note that a queue's ready jobs are others than before."""
+    def start(self, name: str) -> Place:
+        """Give a place before which no ready job of a queue stands."""
+        return self._get(name).start
+
+    def change(self, name: str, *, came: bool = True) -> None:
+        """Note that a queue's ready jobs are others than before; unless some `came`, some have only left."""
         queue = self._get(name)
         queue.head = _UNSEEN
+        if came:
+            queue.start = LOWEST
         self._changed[name] = self._unseen[name] = queue
 
     def append(self, places: Iterable[tuple[str, int]], keys: Callable[[], FirstKeys]) -> None:
@@ -306,14 +319,18 @@ class Queues:
                 continue
             if queue.head is None or queue.head[0] > priority:
                 found = keys() if found is None else found
-                queue.head = (priority, found[name, priority])
+                queue.head = queue.start = (priority, found[name, priority])
                 self._changed[name] = queue
+            elif priority < queue.start[0]:  # its head must be looked up
+                queue.start = LOWEST
 
     def took(self, heads: Heads) -> None:
         """Note who is first now in queues from which jobs were taken."""
         for name, head in heads.items():
             queue = self._get(name)
             queue.head = head
+            if head is not None:
+                queue.start = head
             self._changed[name] = queue
             self._unseen.pop(name, None)
 
@@ -416,13 +433,15 @@ class Queues:
             if queue.in_line() > 0:
                 ready.append(name)
         for name, place in self._places(ready, 0):
-            self._unseen[name].head = place
+            queue = self._unseen[name]
+            queue.head = queue.start = place
         self._unseen.clear()
 
     def _places(self, names: Sequence[str], behind: int) -> Iterator[tuple[str, Place]]:
         """Find the place in some queues' lines that so many others are before."""
         for part in in_widths(names):
-            for name, priority, key in self._run("places", (behind, *part), len(part)):
+            starts = chain.from_iterable((name, *self._known[name].start) for name in part)
+            for name, priority, key in self._run("places", (behind, *starts), len(part)):
                 if key is not None:
                     yield name, (priority, key)
 
@@ -446,7 +465,7 @@ class Queues:
         if second is not None:
             yield second
         seen = 1 if second is None else 2
-        yield from islice(self._run("ready_heads", (name, limit + 1)), seen, None)
+        yield from islice(self._run("ready_heads", (name, *self.start(name), limit + 1)), seen, None)
 
 
 def counted(rows: Iterable[Sequence[Any]]) -> Counted:

@@ -55,17 +55,18 @@ class Takes:
         """Take from one queue: its rows are found in the order of its line."""
         if queue in self._queues.slots.limits:
             limit = self._queues.cap(queue, limit)
-        found = self._run("select_ready", (queue, limit)).fetchall()
+        start = self._queues.start(queue)
+        found = self._run("select_ready", (queue, *start, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
         if n > WIDTH:
-            self._run("hold", (*_stamp(hold), queue, n))
+            self._run("hold", (*_stamp(hold), queue, *start, n))
         else:
             # For a few rows this is faster than finding their places in line again.
             self._hold_keys([row[0] for row in found[:n]], hold)
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
-            self._queues.change(queue)
+            self._queues.change(queue, came=False)
             if queue in self._queues.slots.limits:
                 self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
         return Taken(rows, corrupt, _hooked(found[:n]))
@@ -118,7 +119,8 @@ class Takes:
         """As `_first_of_each`, of a single queue: one statement finds its rows, and who is behind them."""
         ((queue, n),) = each.items()
         n = min(n, max(self._queues.takeable(queue), 0))
-        rows = self._run("select_first_reserved", (int(hold.kind), hold.token, queue, n + 1)).fetchall()
+        asked = (int(hold.kind), hold.token, queue, *self._queues.start(queue), n + 1)
+        rows = self._run("select_first_reserved", asked).fetchall()
         behind = (rows[n][3], rows[n][0]) if len(rows) > n else None
         return [row[0] for row in rows[:n]], rows[:n], {queue: behind}
 
@@ -140,7 +142,7 @@ class Takes:
             self._queues.took(behind)
         else:
             for queue in behind:
-                self._queues.change(queue)
+                self._queues.change(queue, came=False)
 
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
         for part in in_lists(keys):

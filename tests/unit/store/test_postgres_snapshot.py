@@ -1,0 +1,68 @@
+"""Somebody looks at the database as it was, for long: a transaction that nobody has ended, a dump, a standby's query.
+
+Until they are through PostgreSQL keeps all rows and index entries that have gone since. A take steps over none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from anew.store.postgres import open_postgres
+from tests.postgres import empty_database
+from tests.unit.engine.rig import Rig, plain, succeed
+
+GONE = 2_000
+"""Jobs that have gone since: a search over them all would visit as many pages."""
+
+FEW = 50
+"""Pages: of the tree and the rows of the jobs that are found."""
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    """An engine whose database somebody looks at from its beginning on."""
+    url = empty_database("snapshot")
+    rig = Rig(open_postgres(url))
+    with psycopg.connect(url) as looking:
+        looking.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM anew.job")
+        yield rig
+    rig.store.close()
+
+
+def pages(node: dict[str, Any]) -> int:
+    """Give the pages that a plan has read."""
+    return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
+
+
+@pytest.mark.parametrize("prefetch", [1, 200])
+def test_reliability_40_a_take_steps_over_no_job_that_has_gone_while_a_snapshot_is_open(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, prefetch: int
+) -> None:
+    rig.do(plain(GONE))
+    worker = rig.worker(prefetch=GONE)
+    rig.do(succeed(*worker.keys))
+    rig.leave(worker)
+    assert rig.store.counts() == {}
+    rig.do(plain(300))
+
+    execute = psycopg.RawCursor.execute
+    read: list[int] = []
+
+    def noted(cursor: Any, text: str, bound: Any, **how: Any) -> Any:
+        if text.startswith("SELECT") and "state = 30" in text:
+            explained = psycopg.RawCursor(cursor.connection)
+            execute(explained, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", bound)
+            (((plan,),),) = explained.fetchall()
+            read.append(pages(plan["Plan"]))
+        return execute(cursor, text, bound, **how)
+
+    monkeypatch.setattr(psycopg.RawCursor, "execute", noted)
+    taker = rig.worker(prefetch=prefetch)
+    rig.do(succeed(*taker.keys))
+    assert len(taker.keys) == min(2 * prefetch, 300)
+    assert read
+    assert max(read) < FEW + 3 * prefetch
