@@ -18,6 +18,9 @@ from tests.unit.engine.rig import Rig, plain, succeed
 GONE = 2_000
 """Jobs that have gone since: a search over them all would visit as many pages."""
 
+BATCHES = 300
+"""Batches that each write the row of their queue."""
+
 FEW = 50
 """Pages: of the tree and the rows of the jobs that are found."""
 
@@ -38,9 +41,27 @@ def pages(node: dict[str, Any]) -> int:
     return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
 
 
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
+    """What the statements have read that begin with some words, in pages, from when these are a key on."""
+    execute = psycopg.RawCursor.execute
+    found: dict[str, list[int]] = {}
+
+    def noted(cursor: Any, text: str, bound: Any, **how: Any) -> Any:
+        for words in [words for words in found if text.startswith(words)]:
+            explained = psycopg.RawCursor(cursor.connection)
+            execute(explained, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", bound)  # it is done twice
+            (((plan,),),) = explained.fetchall()
+            found[words].append(pages(plan["Plan"]))
+        return execute(cursor, text, bound, **how)
+
+    monkeypatch.setattr(psycopg.RawCursor, "execute", noted)
+    return found
+
+
 @pytest.mark.parametrize("prefetch", [1, 200])
 def test_reliability_40_a_take_steps_over_no_job_that_has_gone_while_a_snapshot_is_open(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, prefetch: int
+    rig: Rig, read: dict[str, list[int]], prefetch: int
 ) -> None:
     rig.do(plain(GONE))
     worker = rig.worker(prefetch=GONE)
@@ -49,20 +70,26 @@ def test_reliability_40_a_take_steps_over_no_job_that_has_gone_while_a_snapshot_
     assert rig.store.counts() == {}
     rig.do(plain(300))
 
-    execute = psycopg.RawCursor.execute
-    read: list[int] = []
-
-    def noted(cursor: Any, text: str, bound: Any, **how: Any) -> Any:
-        if text.startswith("SELECT") and "state = 30" in text:
-            explained = psycopg.RawCursor(cursor.connection)
-            execute(explained, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", bound)
-            (((plan,),),) = explained.fetchall()
-            read.append(pages(plan["Plan"]))
-        return execute(cursor, text, bound, **how)
-
-    monkeypatch.setattr(psycopg.RawCursor, "execute", noted)
+    read |= {"SELECT id, queue, type, priority": [], "SELECT column1, (SELECT priority FROM job": []}
     taker = rig.worker(prefetch=prefetch)
     rig.do(succeed(*taker.keys))
     assert len(taker.keys) == min(2 * prefetch, 300)
-    assert read
-    assert max(read) < FEW + 3 * prefetch
+    found = [number for numbers in read.values() for number in numbers]
+    assert found
+    assert max(found) < FEW + 3 * prefetch
+
+
+@pytest.mark.parametrize("queues", [["mail"], None])
+def test_reliability_40_a_queues_row_is_found_among_all_that_it_has_been_while_a_snapshot_is_open(
+    rig: Rig, read: dict[str, list[int]], queues: list[str] | None
+) -> None:
+    rig.do(plain(BATCHES))
+    taker = rig.worker(queues, prefetch=1)
+    while len(taker.keys) < BATCHES - 10:
+        rig.do(succeed(taker.keys[-1]))
+    read |= {"INSERT INTO queue": [], "SELECT priority, id, name FROM queue_head": []}
+    for _ in range(5):
+        rig.do(succeed(taker.keys[-1]))
+    assert read["INSERT INTO queue"]
+    assert bool(read["SELECT priority, id, name FROM queue_head"]) is (queues is None)
+    assert max(number for numbers in read.values() for number in numbers) < FEW

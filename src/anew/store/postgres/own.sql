@@ -19,6 +19,14 @@ FROM failing @then(job ON job.id = failing.id) CROSS JOIN LATERAL (SELECT * FROM
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1) AS a
 GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT ?2;
 
+-- name: first_heads
+-- The heads that come first of all, from a place on; only the index is read.
+SELECT priority, id, name FROM queue_head WHERE (priority, id) >= (?, ?) ORDER BY priority, id LIMIT ?;
+
+-- name: heads_behind
+-- Those that come behind one of them.
+SELECT priority, id, @bytes(name) FROM queue_head WHERE (priority, id) > (?, ?) ORDER BY priority, id LIMIT ?;
+
 -- name: ready_behind
 -- The next places of one queue's line behind one (priority, id); only the index is read, which PostgreSQL searches by pairs.
 SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND (priority, id) > (?1, ?2) ORDER BY priority, id LIMIT ?3;

@@ -181,8 +181,9 @@ SELECT column1, (SELECT ready_at FROM job WHERE queue = column1 AND state = @REA
 FROM (VALUES @rows(text)) AS v;
 
 -- name: first_heads
--- The heads that come first of all; only the index is read.
-SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL ORDER BY head_priority, head_id LIMIT ?;
+-- The heads that come first of all, from a place on; only the index is read.
+SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL AND (head_priority, head_id) >= (?, ?)
+ORDER BY head_priority, head_id LIMIT ?;
 
 -- name: heads_behind
 -- Those that come behind one of them.

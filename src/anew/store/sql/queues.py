@@ -105,6 +105,7 @@ class Queues:
         self.slots = Slots(run)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
+        self._first = LOWEST  # no head in a row stands before it: searches begin there, see `_Queue.start`
         # Of the changed ones, those whose head must be looked up.
         self._unseen: dict[str, _Queue] = {}
         # Queues whose ready jobs the open transaction has counted anew, and how many there were before it.
@@ -116,6 +117,7 @@ class Queues:
         self._changed.clear()
         self._unseen.clear()
         self._ready_before.clear()
+        self._first = LOWEST
         self.slots.forget()
 
     def read(self, queues: Iterable[str]) -> None:
@@ -161,6 +163,7 @@ class Queues:
                     dropped.append(name)
             if head != queue.stored_head:
                 written.append((name, *jobs, *(head or (None, None))))
+                self._first = min(self._first, head or self._first)
             elif jobs != queue.stored_jobs:
                 counted.append((name, *jobs))
             else:
@@ -402,7 +405,9 @@ class Queues:
         if len(self._changed) > MOST_CHANGED:
             self._flush()
         changed, limits = self._changed, self.slots.limits
-        stored = self._run("first_heads", (limit + len(changed) + len(limits),)).fetchall()
+        stored = self._run("first_heads", (*self._first, limit + len(changed) + len(limits))).fetchall()
+        if stored:
+            self._first = stored[0][:2]
         if not changed and not limits:
             return stored  # type: ignore[no-any-return]
         self._see_changed()
