@@ -29,6 +29,11 @@ settings.load_profile("nightly" if os.environ.get("ANEW_NIGHTLY") else "daily")
 gc.disable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take longest, so that no process is left alone with them at the end."""
+    items.sort(key=lambda item: "reliability" not in item.path.parts)
+
+
 def pytest_collection_finish() -> None:
     """Have the collector look after what comes now."""
     gc.collect()
