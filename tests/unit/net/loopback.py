@@ -76,7 +76,8 @@ async def until(condition: Callable[[], object]) -> None:
         turns = 0
         while not condition():
             turns += 1
-            await asyncio.sleep(0 if turns < 100 else 0.001)  # what takes longer is not done by turns of the loop
+            # What takes longer is not done by turns of the loop alone.
+            await asyncio.sleep(0 if turns < 100 else 0.001)
 
 
 @dataclass
