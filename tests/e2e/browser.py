@@ -65,7 +65,7 @@ class Windows:
         if context is not self._usual:
             context.close()
             return
-        page.evaluate("() => localStorage.clear()")
+        page.evaluate("() => { try { localStorage.clear() } catch {} }")  # a page that was not found has none
         page.close()
         context.clear_cookies()
         self._in_use = False
