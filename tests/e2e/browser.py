@@ -39,24 +39,61 @@ def chromium() -> str:
     return found
 
 
+class Windows:
+    """Windows of one browser, each with a profile of its own. Without options the same one is given again and again, emptied.
+
+    A window takes a second of the processor, a tab in one that is there a quarter.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._usual: Any = None
+        self._in_use = False
+
+    def take(self, **options: Any) -> Any:
+        """Give the context of a window that nobody has."""
+        if options or self._in_use:
+            return self._new(**options)
+        if self._usual is None:
+            self._usual = self._new()
+            self._usual.new_page()  # with its last tab the window would close
+        self._in_use = True
+        return self._usual
+
+    def leave(self, context: Any, page: Any) -> None:
+        """Have the next one find nothing of what this tab has left."""
+        if context is not self._usual:
+            context.close()
+            return
+        page.evaluate("() => { try { localStorage.clear() } catch {} }")  # a page that was not found has none
+        page.close()
+        context.clear_cookies()
+        self._in_use = False
+
+    def _new(self, **options: Any) -> Any:
+        context = self._browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context.add_init_script(VIOLATIONS)
+        return context
+
+
 class LabPage:
     """One tab.
 
     Args:
-        browser: In which it is opened.
+        windows: In one of which it is opened.
         address: The server's.
-        options: Of the browser's context, such as ``viewport``.
+        options: Of the browser's context, such as ``color_scheme``.
 
     Attributes:
         page: Playwright's.
         wrong: What no page may do: errors in the console, violations of its policy, requests to other hosts.
     """
 
-    def __init__(self, browser: Any, address: Address, **options: Any) -> None:
+    def __init__(self, windows: Windows, address: Address, **options: Any) -> None:
         self.base = f"http://{address[0]}:{address[1]}"
         self.wrong: list[str] = []
-        self._context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-        self._context.add_init_script(VIOLATIONS)
+        self._windows = windows
+        self._context = windows.take(**options)
         self.page = self._context.new_page()
         self.page.set_default_timeout(30_000)
         self.page.on("console", self._console)
@@ -105,7 +142,7 @@ class LabPage:
 
     def close(self) -> None:
         """Close the tab, and insist that it behaved."""
-        self._context.close()
+        self._windows.leave(self._context, self.page)
         assert self.wrong == []
 
     def _console(self, message: Any) -> None:

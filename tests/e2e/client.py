@@ -21,6 +21,9 @@ from .wire import TIMEOUT_S, Address, Headers, Response, Wire, WireError, reques
 JSON = "application/json"
 MSGPACK = "application/msgpack"
 
+ASK_AGAIN_S = 0.005
+"""Between two questions: asked without a pause, a server has nothing else to do."""
+
 Job = dict[str, Any]
 
 
@@ -192,6 +195,7 @@ class Client:
         while time.monotonic() < deadline:
             if found := check():
                 return found
+            time.sleep(ASK_AGAIN_S)
         raise TimeoutError(f"not so within {self.timeout_s} s: {what}")
 
     def when_status(self, job_id: str, status: str) -> Job:

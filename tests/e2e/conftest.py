@@ -15,7 +15,7 @@ from .server import ServerProcess
 from .worker import Gate
 
 if TYPE_CHECKING:
-    from .browser import LabPage
+    from .browser import LabPage, Windows
 
 HEARTBEAT_S = 0.2
 """Interval of the shared server's heartbeats: tests wait for two of them to see that nothing came."""
@@ -101,10 +101,11 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """The system's Chromium."""
+def browser() -> Iterator[Windows]:
+    """The windows of the system's Chromium."""
     from .browser import (
         ARGUMENTS,
+        Windows,
         chromium,
         sync_api,
     )  # where there is no playwright, only these tests are skipped
@@ -112,12 +113,12 @@ def browser() -> Iterator[Any]:
     path = chromium()
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield started
+        yield Windows(started)
         started.close()
 
 
 @pytest.fixture
-def tabs(browser: Any, server: ServerProcess) -> Iterator[Callable[..., LabPage]]:
+def tabs(browser: Windows, server: ServerProcess) -> Iterator[Callable[..., LabPage]]:
     """Open tabs; at the end each of them must have behaved."""
     from .browser import LabPage
 

@@ -91,17 +91,54 @@ def test_migrating_twice_changes_nothing() -> None:
     connection.close()
 
 
-def test_a_step_that_was_cut_off_leaves_nothing_behind() -> None:
-    """Each step is one transaction: what a kill in its middle leaves is the schema before it."""
-    connection = connect(":memory:")
-    connection.set_commit_hook(lambda: True)
-    with pytest.raises(apsw.ConstraintError):
+def test_a_new_store_that_was_cut_off_leaves_nothing_behind(tmp_path: Path) -> None:
+    """It is one transaction: what a kill in its middle leaves is an empty file, to begin with again."""
+    connection = connect(str(tmp_path / "anew.db"))
+    connection.pragma("max_page_count", 20)  # as if the disk were full then
+    with pytest.raises(apsw.FullError):
         migrate(connection)
     assert schema(connection) == []
     assert connection.pragma("user_version") == 0
+    connection.pragma("max_page_count", 1 << 30)
+    migrate(connection)
+    assert connection.pragma("user_version") == NEWEST
+    assert connection.pragma("journal_mode") == "wal"
+    connection.close()
+
+
+def test_a_new_store_has_what_the_steps_make() -> None:
+    new, stepped = connect(":memory:"), connect(":memory:")
+    migrate(new)
+    for _, script in migrations(PACKAGE):
+        stepped.execute(script)
+    assert schema(new) == schema(stepped) != []
+    new.close()
+    stepped.close()
+
+
+def test_a_step_that_was_cut_off_leaves_nothing_behind() -> None:
+    """Each step is one transaction: what a kill in its middle leaves is the schema before it."""
+    connection = connect(":memory:")
+    connection.execute(dict(migrations(PACKAGE))[1])
+    connection.pragma("user_version", 1)
+    before = schema(connection)
+    connection.set_commit_hook(lambda: True)
+    with pytest.raises(apsw.ConstraintError):
+        migrate(connection)
+    assert schema(connection) == before
+    assert connection.pragma("user_version") == 1
     connection.set_commit_hook(None)
     migrate(connection)
     assert connection.pragma("user_version") == NEWEST
+    connection.close()
+
+
+def test_tables_of_somebody_else_are_not_overwritten() -> None:
+    """No number in the header of theirs says whose they are."""
+    connection = connect(":memory:")
+    connection.execute("CREATE TABLE recipe (name TEXT) STRICT; INSERT INTO recipe VALUES ('soup')")
+    migrate(connection)
+    assert connection.execute("SELECT name FROM recipe").fetchall() == [("soup",)]
     connection.close()
 
 

@@ -31,6 +31,12 @@ def quiet(copied: int, pages: int) -> None:
     """Nobody watches."""
 
 
+@pytest.fixture(autouse=True)
+def no_test_stands_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive is made by a thread of its own, which keeps the lowest priority; here it would be that of all tests to come."""
+    monkeypatch.setattr("anew.store.sqlite.sent._stand_back", lambda: None)
+
+
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     return Places.in_directory(tmp_path / "data")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -241,7 +242,7 @@ def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
 
 
 def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lambda: None) -> None:
-    """Bring the schema up to date, forward only, each step in its own transaction.
+    """Bring the schema up to date, forward only: a new store in one transaction, an older one with each step in its own.
 
     Args:
         connection: The writer's.
@@ -258,14 +259,40 @@ def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lam
         raise StoreFailed(
             "the database file belongs to another program; give --root-dir a directory of its own"
         )
+    if not present and connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is None:
+        _begin(connection)
+        return
     steps = steps_from(PACKAGE, present)
     if present and steps:
         require_alone()
+    _take(connection, steps)
+
+
+def _take(connection: apsw.Connection, steps: list[tuple[int, str]]) -> None:
     for number, script in steps:
         with connection:
             connection.execute(script)
             connection.pragma("user_version", number)
             connection.pragma("application_id", APPLICATION_ID)
+
+
+def _begin(connection: apsw.Connection) -> None:
+    """Make an empty database a new store, by a copy: the steps take far longer, and each would be a sync of its own."""
+    image = apsw.Connection(":memory:")
+    image.deserialize("main", _new_store())
+    with connection.backup("main", image, "main") as copying:
+        copying.step()
+    image.close()
+
+
+@cache
+def _new_store() -> bytes:
+    """Take all steps, once in the life of this process."""
+    connection = apsw.Connection(":memory:")
+    _take(connection, steps_from(PACKAGE, 0))
+    image = connection.serialize("main")
+    connection.close()
+    return image
 
 
 def identify(connection: apsw.Connection) -> Identity:
