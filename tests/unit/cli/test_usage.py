@@ -19,7 +19,7 @@ PRIORITY = "--priority N  Low first; 32768 if never set.  [0<=x<=65535]"
             "nosuch",
             'anew: "nosuch" is no command; expected one of: serve, enqueue, worker, work, jobs, queues, health, top, dead, '
             "cron, topic, sub, publish, delivery, replay, deliver, listen, fwp, policy, lab, import, doctor, backup, compact, "
-            "restore, tls, config, completion",
+            "restore, tls, token, config, completion",
             ROOT,
         ),
         ("polcy", 'anew: "polcy" is no command; did you mean "policy"?', ROOT),
