@@ -206,8 +206,10 @@ def test_sighup_reads_tokens_again_and_ends_what_the_removed_ones_have_open(
             with pytest.raises(ConnectionClosed):
                 watcher.until(lambda message: False)
         stays.read_end()
-        held = client.get("/jobs?status=ready", headers=bearer(ONE)).data["jobs"]
-        assert len(held) == 3, "what a worker held whose token is gone is ready again"
+        client.eventually(
+            lambda: len(client.get("/jobs?status=ready", headers=bearer(ONE)).data["jobs"]) == 3,
+            "what a worker held whose token is gone is ready again",
+        )
         (complaint,) = server.new_complaints()
         assert "the tokens cannot be read again" in complaint
 
