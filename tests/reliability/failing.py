@@ -216,8 +216,8 @@ class _Life:
             found.append(f"it ended with {code}; expected 1")
         if started and not self._has_said(ENDED):
             found.append("no log line says why it ended")
-        # An empty file that is made is no database with a log yet: there SQLite puts back what it has begun. A sync that the other thread
-        # had just begun is told of the failure too, and makes nothing certain.
+        # An empty file that is made is no database with a log yet: there SQLite puts back what it has begun. A sync that the other
+        # thread had just begun is told of the failure too, and makes nothing certain.
         told = {f"s {self.plan.file} other owed"}
         writer = [line for line in after if " main " in line or (line.startswith("s") and line not in told)]
         if writer and self.plan.thread == "main" and (started or self.plan.file == "wal"):
