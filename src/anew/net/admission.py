@@ -50,8 +50,8 @@ of a hundred connections in one turn would hold up the answers of all."""
 max_queued = 4096
 """Requests that may wait. It takes longer than `max_wait_ms` to serve so many, so one more is shed at once."""
 
-hold_off_ms = 1_000
-"""How long a connection is held off when there is no time to spare, as ``Retry-After`` tells its peer; up to twice that, so that
+hold_off_ms = 50
+"""How long a connection is held off when there is no time to spare: what it sends meanwhile is still answered in time; up to twice that, so that
 they are spread."""
 
 back_at_once = 16
