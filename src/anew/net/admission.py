@@ -51,8 +51,8 @@ max_queued = 4096
 """Requests that may wait. It takes longer than `max_wait_ms` to serve so many, so one more is shed at once."""
 
 hold_off_ms = 50
-"""How long a connection is held off when there is no time to spare: what it sends meanwhile is still answered in time; up to twice that, so that
-they are spread."""
+"""How long a connection is held off at least when there is no time to spare, and half of how long at most: they are spread. What it
+sends meanwhile is still answered in time."""
 
 back_at_once = 16
 """Connections that are read again after each turn that has left time to spare."""
