@@ -19,7 +19,6 @@ IN_PART: dict[str, dict[int, str]] = {
     "reliability": {
         10: "that one connection writes at a time is shown by the turnstile's tests, without the number",
         14: "a jid is known again for as long as its job is stored, with a switch; not for ten minutes after its end",
-        17: "by Faktory's protocol an ACK names a job and no attempt, so one that comes late can end the next attempt",
         28: "a name may have a NUL on SQLite; PostgreSQL refuses it, and says which",
         40: "takes and counters read as few pages as without it, which is tested; half an hour was not tried",
         43: "minutes a night for each target, not an hour",

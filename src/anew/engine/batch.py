@@ -13,6 +13,7 @@ from msgspec import Struct
 from anew.backoff import phase_of_ordinal, phase_offset
 from anew.engine.hooks import EXPIRED_JOBS, Entry, Hooks
 from anew.engine.lease_time import LeaseTime
+from anew.engine.reservers import Reservers
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
@@ -135,6 +136,7 @@ class Parts:
     """What the batches of one engine work with.
 
     Attributes:
+        reservers: Who was given reservations.
         lease_time: By which holds end.
         expressions: What evaluates those of jobs that are folded together; None: none are.
         worker: What the worker in this process is called; None: jobs are not run in it.
@@ -146,6 +148,7 @@ class Parts:
 
     store: Store
     dispatcher: Dispatcher
+    reservers: Reservers
     lease_time: LeaseTime
     numbers: Numbers
     defaults: Defaults
@@ -190,6 +193,7 @@ class Batch:
         "ended",
         "now",
         "on_undo",
+        "reservers",
         "stats",
         "store",
         "take_goes_on",
@@ -201,6 +205,7 @@ class Batch:
         self._parts = parts
         self.now = now
         self.store = parts.store
+        self.reservers = parts.reservers
         self.defaults = parts.defaults
         self.stats = parts.stats
         self.due_changed = self.cron_changed = self.take_goes_on = False
@@ -442,7 +447,9 @@ class Batch:
         for kind, held in by_kind.items():
             match verdict_of(kind, end):
                 case Failed() as failed:
-                    changes += [self.decide(job, failed) for job in self.in_flight(held)]
+                    jobs = self.in_flight(held)
+                    self._name_reservers(jobs)
+                    changes += [self.decide(job, failed) for job in jobs]
                 case Interrupted() as interrupted:
                     given_back.setdefault(interrupted, []).extend(held)
                 case "release":
@@ -458,6 +465,12 @@ class Batch:
         for interruption, released_keys in given_back.items():
             self.release(released_keys, interruption)
             self.stats.released += len(released_keys)
+
+    def _name_reservers(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            token, worker = self.reservers.last(job.key) or (None, None)
+            if token == job.hold_token:
+                self.workers[job.key] = worker
 
     def settle(self, changes: Sequence[Change]) -> set[int]:
         """Write what the ends of attempts make of their jobs, which are held no longer; give the keys written."""

@@ -25,7 +25,8 @@ from anew.engine.fetches import Fetch, Fetches
 from anew.engine.lease_time import LeaseTime
 from anew.engine.ops import Call, Enqueue, Op
 from anew.engine.outbox import Relay, RowsRefused
-from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
+from anew.engine.reservers import Reservers
+from anew.engine.settle import Answers, settle_failures, settle_release, settle_reserved, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
 from anew.errors import (
@@ -119,10 +120,12 @@ class Engine:
             max_lease_ms=limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
-        self.fetches = Fetches(store, self.dispatcher.new_token, self._lease_time)
+        reservers = Reservers()
+        self.fetches = Fetches(store, self.dispatcher.new_token, self._lease_time, reservers)
         self.parts = Parts(
             store=store,
             dispatcher=self.dispatcher,
+            reservers=reservers,
             lease_time=self._lease_time,
             numbers=Numbers(store),
             defaults=defaults,
@@ -491,8 +494,8 @@ def _run(groups: Mapping[str, list[Any]], batch: Batch, answers: Answers) -> Non
         _enqueue(enqueues, batch, answers)
     if successes := groups.get("succeed"):
         settle_successes(batch, successes, answers)
-    if named := groups.get("settle_named"):
-        settle_named(batch, named, answers)
+    if reserved := groups.get("settle_reserved"):
+        settle_reserved(batch, reserved, answers)
     if failures := groups.get("fail"):
         settle_failures(batch, failures, answers)
     for op in groups.get("other", ()):

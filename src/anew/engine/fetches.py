@@ -14,6 +14,7 @@ from typing import Any
 
 from anew.engine.lease_time import LeaseTime
 from anew.engine.ops import Op
+from anew.engine.reservers import Reservers
 from anew.engine.takers import TURNED_AWAY, Admit
 from anew.jobs import HoldKind, Job
 from anew.jobs.hooks import SEEN_BY_TAKES
@@ -60,15 +61,19 @@ class Fetches:
         store: Where ready jobs are.
         new_token: Gives a token that no other take has.
         lease_time: By which reservations end.
+        reservers: Are told who gets what.
 
     Attributes:
         unfinished: Those that wait may have jobs in their queues: another process has written, or a batch has had its fill.
     """
 
-    def __init__(self, store: Store, new_token: Callable[[], int], lease_time: LeaseTime) -> None:
+    def __init__(
+        self, store: Store, new_token: Callable[[], int], lease_time: LeaseTime, reservers: Reservers
+    ) -> None:
         self._store = store
         self._lease_time = lease_time
         self._new_token = new_token
+        self._reservers = reservers
         self._waiting: dict[str, deque[Fetch]] = {}
         self._waits: set[Fetch] = set()
         self.unfinished = False
@@ -125,6 +130,7 @@ class Fetches:
                 unserved.pop(fetch, None)
                 self._forget(fetch)
                 left -= len(job.payload or b"")
+            self._reservers.note(slots, token)
             if limits:
                 self._store.occupy(slots, now)
             full = left <= 0 or turned_away >= TURNED_AWAY

@@ -114,30 +114,34 @@ class FailMany(Op):
 
 
 class Acknowledge(Op):
-    """Report the success of a reserved job by its producer's id. Result: whether there was one.
+    """Report the success of a job without naming its attempt. Result: whether there was one.
 
-    Of several with this id the one that was taken last is meant.
+    A job with a producer's id is named by that, and must be reserved: of several with this id the one is meant that the worker
+    may have, and of these the one that was taken last. Any other is named by its key. `worker` is who reports, if it has a name:
+    a report of an attempt that it cannot have changes nothing, see `Reservers.report`.
     """
 
-    __slots__ = ("jid",)
-    group = "settle_named"
+    __slots__ = ("job", "worker")
+    group = "settle_reserved"
     settles = True
 
-    def __init__(self, jid: str, done: Done) -> None:
-        self.jid = jid
+    def __init__(self, job: str | int, done: Done, worker: str = "") -> None:
+        self.job = job
+        self.worker = worker
         self.done = done
 
 
 class Reject(Op):
-    """Report the failure of a reserved job by its producer's id. Result: the job as it is now, or NotFound; see `Acknowledge`."""
+    """Report the failure of a job as `Acknowledge` its success. Result: the job as it is now, or NotFound."""
 
-    __slots__ = ("failure", "jid")
-    group = "settle_named"
+    __slots__ = ("failure", "job", "worker")
+    group = "settle_reserved"
     settles = True
 
-    def __init__(self, jid: str, failure: Failed, done: Done) -> None:
-        self.jid = jid
+    def __init__(self, job: str | int, failure: Failed, done: Done, worker: str = "") -> None:
+        self.job = job
         self.failure = failure
+        self.worker = worker
         self.done = done
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice, repeat
 from typing import Any, Final
 
@@ -20,6 +20,9 @@ _NOT_RESERVED = NotFound("no such job is reserved")
 Answers = list[tuple[Op, Any]]
 Report = tuple[int, Outcome, int | None]
 """A job's key, what happened, and the token of its attempt if the reporter knows it."""
+
+Attempt = tuple[int, int | None]
+"""A job's key, and the token that it is held under; None: one that this process has not given out as a reservation, or none."""
 
 log = logging.getLogger("anew.engine")
 
@@ -133,21 +136,56 @@ def _short(failure: Failed) -> Failed:
     return replace(failure, message=cut_middle(failure.message, SMALL_RESULT), backtrace=None)
 
 
-def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers) -> None:
-    """Complete and fail reserved jobs by their producers' ids, and answer each report."""
-    found: dict[str, list[int]] = {}
-    for jid, key, _ in batch.store.named(list(dict.fromkeys(op.jid for op in ops))):
-        found.setdefault(jid, []).append(key)
-    meant = [(op, found[op.jid].pop() if found.get(op.jid) else None) for op in ops]
+def settle_reserved(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers) -> None:
+    """Complete and fail jobs whose reports name no attempt, and answer each report."""
+    meant = _meant(batch, ops)
     rejected = [(op, key) for op, key in meant if isinstance(op, Reject)]
     acknowledged = [(op, key) for op, key in meant if isinstance(op, Acknowledge)] if rejected else meant
-    done = batch.finish([key for _, key in acknowledged if key is not None])
-    answers += [(op, key in done) for op, key in acknowledged]
+    done = batch.finish(dict.fromkeys(key for _, key in acknowledged if key is not None))
     batch.stats.stale += len(acknowledged) - len(done) + sum(key is None for _, key in rejected)
+    if len(done) == len(acknowledged):  # as nearly always
+        answers += [(op, True) for op, _ in acknowledged]
+    else:
+        for op, key in acknowledged:
+            answers.append((op, key in done))
+            done.discard(key)  # a second report of the same success finds nothing in flight
     if not rejected:
         return
     results = iter(_settled(batch, [(key, op.failure, None) for op, key in rejected if key is not None]))
     answers += [(op, _NOT_RESERVED if key is None else next(results)) for op, key in rejected]
+
+
+def _meant(
+    batch: Batch, ops: Sequence[Acknowledge | Reject]
+) -> list[tuple[Acknowledge | Reject, int | None]]:
+    """Give beside each report the key of the job whose attempt it can be of."""
+    attempts = _attempts_of(batch, dict.fromkeys([op.job for op in ops]))
+    can_be = batch.reservers.report
+    meant: list[tuple[Acknowledge | Reject, int | None]] = []
+    for op in ops:
+        key = None
+        left = attempts.get(op.job, [])
+        for attempt in reversed(left):
+            if can_be(op.worker, *attempt):
+                key = attempt[0]
+                left.remove(attempt)
+                break
+        meant.append((op, key))
+    return meant
+
+
+def _attempts_of(batch: Batch, jobs: Iterable[str | int]) -> dict[str | int, list[Attempt]]:
+    """Give the attempts that each job's name can mean, the one that was begun last at the end."""
+    found: dict[str | int, list[Attempt]] = {}
+    for jid, key, token in batch.store.named([job for job in jobs if isinstance(job, str)]):
+        found.setdefault(jid, []).append((key, token))
+    keys = [job for job in jobs if isinstance(job, int)]
+    last = {key: reserver[0] for key in keys if (reserver := batch.reservers.last(key)) is not None}
+    held = batch.store.held_under(list(last.items())) if last else set()
+    for key in keys:
+        attempt = (key, last.get(key))
+        found[key] = [attempt if attempt in held else (key, None)]
+    return found
 
 
 def settle_release(batch: Batch, op: Release) -> int:

@@ -18,9 +18,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
+from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject
 from anew.engine.bulk import BulkChanges, log_change
-from anew.engine.ops import Fail
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
@@ -61,7 +60,7 @@ from anew.fwp.jobs import (
 )
 from anew.fwp.mutations import Mutations
 from anew.fwp.policies import Policies
-from anew.fwp.workers import Worker, Workers
+from anew.fwp.workers import Workers
 from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.carried import is_carried
 from anew.jobs.change import due_of
@@ -341,7 +340,7 @@ class FwpService:
 
     def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
         worker = connection.worker
-        waiting = _Waiting(self._commit, self.show, connection, command.queues, worker)
+        waiting = _Waiting(self._commit, self.show, connection, command.queues, _wid(connection))
         self._waits.add(waiting)
         connection.on_close = waiting.gone
         if worker is None or worker.state is WorkerState.RUNNING:
@@ -401,14 +400,13 @@ class FwpService:
 
     def _ack(self, connection: FwpConnection, command: Ack) -> None:
         done = partial(_answer_ok, connection)
-        key = self._key(command.jid)
-        self._submit(Acknowledge(command.jid, done) if key is None else Succeed((key,), done))
+        self._submit(Acknowledge(self._job(command.jid), done, _wid(connection)))
 
     def _fail(self, connection: FwpConnection, command: FailCommand) -> None:
         backtrace = text_of(command.backtrace) if command.backtrace else None
-        worker = None if connection.worker is None else connection.worker.wid
+        worker = _wid(connection)
         failed = Failed(
-            message=command.message, error_type=command.errtype, backtrace=backtrace, worker=worker
+            message=command.message, error_type=command.errtype, backtrace=backtrace, worker=worker or None
         )
 
         def done(result: Any) -> None:
@@ -417,8 +415,12 @@ class FwpService:
             else:
                 _answer_ok(connection, result)
 
-        key = self._key(command.jid)
-        self._submit(Reject(command.jid, failed, done) if key is None else Fail(key, failed, done))
+        self._submit(Reject(self._job(command.jid), failed, done, worker))
+
+    def _job(self, jid: str) -> str | int:
+        """Give the key of a job that is known by its public id; its producer's id else."""
+        key = self._key(jid)
+        return jid if key is None else key
 
     def _key(self, jid: str) -> int | None:
         """Give the key of a job that is known by its public id."""
@@ -579,9 +581,9 @@ class _Waiting(Fetch):
         show: Callable[[Job, Then], None],
         connection: FwpConnection,
         queues: Sequence[str],
-        worker: Worker | None,
+        worker: str,
     ) -> None:
-        self._ask(queues, "" if worker is None else worker.wid)
+        self._ask(queues, worker)
         self._commit = commit
         self._show = show
         self._connection = connection
@@ -676,6 +678,10 @@ def _message(record: ErrorRecord) -> str:
     """Give what a failure says; of a reservation that expired, in the protocol's words."""
     expired = RESERVATION_EXPIRED.error_type, RESERVATION_EXPIRED.message
     return EXPIRED if (record.error_type, record.message) == expired else record.message
+
+
+def _wid(connection: FwpConnection) -> str:
+    return "" if connection.worker is None else connection.worker.wid
 
 
 def _answer_ok(connection: FwpConnection, result: Any) -> None:

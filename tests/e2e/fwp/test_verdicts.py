@@ -50,6 +50,20 @@ def test_fwp_51_any_connection_acknowledges(connect: Open, queue: str) -> None:
     assert sets(wire)[3] == before - 1
 
 
+def test_fwp_51_reliability_17_but_not_of_what_another_worker_has(
+    server: ServerProcess, connect: Open, queue: str
+) -> None:
+    wire, other = connect(wid="one"), connect(wid="two")
+    jid = push(wire, queue)
+    fetch(wire, queue)
+    before = sets(wire)[3]
+    ack(other, jid)
+    other.expect(f"FAIL {compact({'jid': jid})}", f"-ERR Job not found {jid}")
+    assert sets(wire)[3] == before
+    ack(connect(wid="one"), jid)
+    assert sets(wire)[3] == before - 1
+
+
 def test_fwp_52_a_fail_counts(empty: FaktoryWire, queue: str) -> None:
     failed(empty, queue)
     assert (totals(empty), sets(empty)) == ((1, 1), (0, 1, 0, 0))

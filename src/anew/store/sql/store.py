@@ -228,7 +228,7 @@ class SqlStore:
 
     def named(self, jids: Sequence[str]) -> list[Named]:
         parts = in_lists(jids)
-        return [Named(*row) for part in parts for row in self._run("named", part, len(part))]
+        return [row for part in parts for row in map(Named._make, self._run("named", part, len(part)))]
 
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         held: set[tuple[int, int]] = set()

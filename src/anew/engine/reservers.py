@@ -1,0 +1,53 @@
+"""Which worker of this process was given which reservation, so that a report of an attempt that is over is known as late.
+
+Some protocols name a job in their reports and no attempt. All in memory: what another process has given out, or one before this,
+is not known here, and then the job's state alone decides.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+MOST: Final = 65_536
+"""Reservations that are known; beyond these the oldest are forgotten."""
+
+
+class Reservers:
+    """Those of one engine."""
+
+    def __init__(self) -> None:
+        self._given: OrderedDict[int, tuple[int, str]] = OrderedDict()
+
+    def note(self, reserved: Iterable[tuple[int, str, str]], token: int) -> None:
+        """Workers have got jobs, all under one token: the key, the queue, and the worker, who is passed over without a name."""
+        given = self._given
+        for key, _, worker in reserved:
+            if worker:
+                given[key] = token, worker
+        while len(given) > MOST:
+            given.popitem(last=False)
+
+    def last(self, key: int) -> tuple[int, str] | None:
+        """Give the token and the worker of the last reservation of a job that this process has given out."""
+        return self._given.get(key)
+
+    def report(self, worker: str, key: int, token: int | None) -> bool:
+        """Tell whether a worker's report can be of the attempt that a job is in now; if so, that is over, and forgotten.
+
+        It cannot if that attempt is known to be somebody else's, or if the worker's own is known to be another one. A worker
+        without a name may report on all.
+
+        Args:
+            worker: Its name.
+            key: Of the job.
+            token: That of the attempt.
+        """
+        last = self._given.get(key)
+        if last is None:
+            return True
+        if worker and (last[0] == token) != (last[1] == worker):
+            return False
+        del self._given[key]
+        return True
