@@ -42,6 +42,11 @@ def command() -> list[str]:
     return shlex.split(os.environ.get("ANEW_TEST_SERVER", "")) or [sys.executable, "-m", "anew"]
 
 
+def on_postgres() -> bool:
+    """Whether data directories are PostgreSQL databases."""
+    return os.environ.get("ANEW_TEST_STORE") == "postgres"
+
+
 def environment() -> dict[str, str]:
     """This process's variables without those that would configure the server."""
     return {
@@ -102,7 +107,7 @@ class ServerProcess:
             "log_format": "json",
             "log_level": "info",
         } | flags
-        if os.environ.get("ANEW_TEST_STORE") == "postgres":
+        if on_postgres():
             from tests.postgres import database_of
 
             flags.setdefault("store", database_of(root_dir))

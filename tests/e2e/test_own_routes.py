@@ -602,6 +602,6 @@ def test_a_record_says_which_worker_ran_the_attempt(
         stream.next_job()
     with client.take(queue, headers=[("worker-id", "second")]) as stream:
         stream.next_job()
-        client.post("/v1/jobs/reports", {"reports": [{"id": job_id, "end": "snoozed", "ready_at": 0}]})
+        client.post("/v1/jobs/reports", {"reports": [{"id": job_id, "end": "snoozed", "ready_at": FAR_MS}]})
     workers = [record.get("worker") for record in client.errors(job_id)]
     assert workers == ["w" * 256, "w" * 256, "second"]

@@ -9,13 +9,18 @@ import pytest
 
 from tests.signals import ignored, ignores
 
-from .client import Client, now_ms
-from .server import ServerProcess
+from .client import Client, Job, now_ms
+from .server import ServerProcess, on_postgres
 
 FAR_MS = 4_102_444_800_000
 
 Start = Callable[..., ServerProcess]
 Connect = Callable[..., Client]
+
+
+def given_back(client: Client, job_id: str) -> Job:
+    """A job that a killed server had given out: there at once, but in PostgreSQL a server counts as dead only after 2 s."""
+    return client.when_status(job_id, "ready") if on_postgres() else client.job(job_id)
 
 
 def test_zizq_54_the_stream_ends_on_sigterm_and_the_jobs_return(fresh_server: Start, fresh: Connect) -> None:
@@ -79,7 +84,7 @@ def test_zizq_54_every_answered_change_survives(fresh_server: Start, fresh: Conn
     client = fresh(fresh_server(root_dir=server.root_dir))
     assert {name: client.job(job_id) for name, job_id in kinds.items()} == before
     assert client.errors(kinds["retrying"]) == errors
-    assert client.job(held) == in_flight | {"status": "ready"}
+    assert given_back(client, held) == in_flight | {"status": "ready"}
     for job_id in (gone, deleted):
         assert client.get(f"/jobs/{job_id}").status == 404
     assert client.count() == len(kinds) + 1
@@ -106,6 +111,7 @@ def test_zizq_54_acks_of_a_killed_servers_jobs(fresh_server: Start, fresh: Conne
         stream.next_job()
         server.kill()
     client = fresh(fresh_server(root_dir=server.root_dir))
+    assert given_back(client, job_id)["status"] == "ready"
     assert client.post(f"/jobs/{job_id}/success").status == 404
     client.run_one("q", client.succeed)
 
