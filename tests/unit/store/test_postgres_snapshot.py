@@ -5,13 +5,15 @@ Until they are through PostgreSQL keeps all rows and index entries that have gon
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from anew.store.postgres import open_postgres
+from anew.store.postgres import examination, open_postgres
+from anew.store.sql.examination import Finding
 from tests.postgres import empty_database
 from tests.unit.engine.rig import Rig, plain, succeed
 
@@ -93,3 +95,23 @@ def test_reliability_40_a_queues_row_is_found_among_all_that_it_has_been_while_a
     assert read["INSERT INTO queue"]
     assert bool(read["SELECT priority, id, name FROM queue_head"]) is (queues is None)
     assert max(number for numbers in read.values() for number in numbers) < FEW
+
+
+def looked_up(url: str) -> dict[str, Finding]:
+    """What the doctor finds; the tests' database does without syncs, which is not what these are about."""
+    return {found.name: found for found in examination.examine(url, time.time_ns() // 1_000_000).findings}
+
+
+def test_the_doctor_tells_who_looks_for_long_and_only_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = empty_database("looked")
+    open_postgres(url).close()
+    monkeypatch.setattr(examination, "LOOKED_S", 0)
+    assert "snapshot" not in looked_up(url)
+    with psycopg.connect(url, application_name="a report") as looking:
+        looking.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM anew.job")
+        finding = looked_up(url)["snapshot"]
+        pid = looking.info.backend_pid
+        assert f"a transaction of a report (process {pid}) has been open for 0 minutes" in finding.found
+        assert f"pg_terminate_backend({pid})" in finding.mend
+        monkeypatch.setattr(examination, "LOOKED_S", 600)
+        assert "snapshot" not in looked_up(url)

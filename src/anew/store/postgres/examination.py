@@ -19,6 +19,17 @@ from anew.units import without_password
 APART_MS = 1_000
 """By how much clocks may differ before it is told: a retry comes so much too early or too late."""
 
+LOOKED_S = 600
+"""From this age on a transaction that looks at the database as it was is told: for so long nothing that has gone is removed."""
+
+_LOOKING = """
+SELECT pid, coalesce(nullif(application_name, ''), usename, backend_type),
+    extract(epoch FROM clock_timestamp() - xact_start)::bigint
+FROM pg_stat_activity
+WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database() AND xact_start IS NOT NULL
+ORDER BY xact_start LIMIT 1
+"""
+
 
 def examine(url: str, now: int) -> Examination:
     """Look a store over; nothing is changed, and servers may go on beside it.
@@ -67,6 +78,14 @@ def _settings(connection: Connection, now: int) -> Iterator[Finding]:
             f"the database's clock is {abs(apart) / 1_000:.1f} s {side} this machine's",
             "Have both keep time by NTP: jobs are due by the database's clock, and delays count from a client's",
         )
+    for pid, who, open_s in connection.execute(_LOOKING).fetchall():
+        if open_s >= LOOKED_S:
+            yield Finding(
+                "snapshot",
+                f"a transaction of {who} (process {pid}) has been open for {open_s // 60} minutes, and rows that have "
+                "gone since are kept: tables grow, and statements slow down",
+                f"End it: SELECT pg_terminate_backend({pid}); idle_in_transaction_session_timeout of its role ends forgotten ones",
+            )
 
 
 def _schema(connection: Connection, url: str, facts: dict[str, str]) -> Iterator[Finding]:
