@@ -38,7 +38,8 @@ STEADY = 200
 
 SIZES = (
     "SELECT relname, pg_relation_size(c.oid) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace "
-    "WHERE nspname = 'anew' AND relname IN ('turn', 'queue', 'queue_first', 'job', 'job_pkey', 'job_ready', 'job_hold')"
+    "WHERE nspname = 'anew' AND relname IN "
+    "('turn', 'turn_version', 'queue', 'queue_name', 'day', 'job', 'job_pkey', 'job_ready', 'job_hold')"
 )
 
 

@@ -20,7 +20,7 @@ IN_PART: dict[str, dict[int, str]] = {
         10: "that one connection writes at a time is shown by the turnstile's tests, without the number",
         14: "a jid is known again for as long as its job is stored, with a switch; not for ten minutes after its end",
         28: "a name may have a NUL on SQLite; PostgreSQL refuses it, and says which",
-        40: "takes and counters read as few pages as without it, which is tested; half an hour was not tried",
+        40: "that no batch reads more than without it is tested; half an hour is measured (bench/RESULTS.md)",
         43: "minutes a night for each target, not an hour",
         45: "of clients that send one request at a time, over HTTP/1.1; of those that send many without reading the answers "
         "fewer are accepted, since telling a client to come again takes half as long as a job",

@@ -6,6 +6,7 @@ Until they are through PostgreSQL keeps all rows and index entries that have gon
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,9 +29,14 @@ FEW = 50
 
 
 @pytest.fixture
-def rig() -> Iterator[Rig]:
+def url() -> str:
+    """The address of an empty database."""
+    return empty_database("snapshot")
+
+
+@pytest.fixture
+def rig(url: str) -> Iterator[Rig]:
     """An engine whose database somebody looks at from its beginning on."""
-    url = empty_database("snapshot")
     rig = Rig(open_postgres(url))
     with psycopg.connect(url) as looking:
         looking.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM anew.job")
@@ -82,19 +88,63 @@ def test_reliability_40_a_take_steps_over_no_job_that_has_gone_while_a_snapshot_
 
 
 @pytest.mark.parametrize("queues", [["mail"], None])
-def test_reliability_40_a_queues_row_is_found_among_all_that_it_has_been_while_a_snapshot_is_open(
-    rig: Rig, read: dict[str, list[int]], queues: list[str] | None
+def test_reliability_40_a_row_is_found_among_all_that_it_has_been_while_a_snapshot_is_open(
+    url: str, rig: Rig, read: dict[str, list[int]], queues: list[str] | None
 ) -> None:
     rig.do(plain(BATCHES))
     taker = rig.worker(queues, prefetch=1)
     while len(taker.keys) < BATCHES - 10:
         rig.do(succeed(taker.keys[-1]))
-    read |= {"INSERT INTO queue": [], "SELECT priority, id, name FROM queue_head": []}
+    of_queues, of_day = "WITH v AS (VALUES", "WITH old AS (UPDATE day"
+    read |= {of_queues: [], of_day: [], "SELECT priority, id, name FROM queue_head": []}
+    before = looked_at(url, rig)
     for _ in range(5):
         rig.do(succeed(taker.keys[-1]))
-    assert read["INSERT INTO queue"]
+    assert read[of_queues]
+    assert read[of_day]
     assert bool(read["SELECT priority, id, name FROM queue_head"]) is (queues is None)
     assert max(number for numbers in read.values() for number in numbers) < FEW
+    assert_few(looked_at(url, rig) - before, 5)
+
+
+def test_reliability_40_two_processes_in_turn_find_theirs_while_a_snapshot_is_open(
+    url: str, rig: Rig
+) -> None:
+    rigs = rig, Rig(open_postgres(url), clock=rig.clock)
+    for _ in range(BATCHES // 2):
+        for one in rigs:
+            one.do(plain(1))
+    before = looked_at(url, *rigs)
+    for _ in range(5):
+        for one in rigs:
+            one.do(plain(1))
+    assert_few(looked_at(url, *rigs) - before, 10)
+    rigs[1].store.close()
+
+
+def looked_at(url: str, *rigs: Rig) -> Counter[str]:
+    """How often tables were walked, and how many entries of each index were read, since the beginning."""
+    for rig in rigs:
+        link: Any = rig.store._link  # type: ignore[attr-defined]
+        link.execute("SELECT pg_stat_force_next_flush()")
+    found: Counter[str] = Counter()
+    with psycopg.connect(url) as asking:
+        for kind, name in (("seq_scan", "relname"), ("idx_tup_read", "indexrelname")):
+            table = "pg_stat_user_tables" if kind == "seq_scan" else "pg_stat_user_indexes"
+            text = f"SELECT {name}, {kind} FROM {table} WHERE schemaname = 'anew'"
+            found.update(
+                {f"{kind} of {of}": number for of, number in asking.execute(text.encode()).fetchall()}
+            )
+    return found
+
+
+def assert_few(found: Counter[str], batches: int) -> None:
+    """Each batch has looked its rows up, and nothing that they have been before."""
+    of_rows = ("turn", "turn_version", "queue", "queue_name", "day", "day_pkey", "wrote", "wrote_pkey")
+    looked = {what: number for what, number in found.items() if what.split()[-1] in of_rows}
+    assert looked["idx_tup_read of turn_version"] >= batches
+    assert not any(number for what, number in looked.items() if what.startswith("seq_scan")), looked
+    assert max(looked.values()) <= 8 * batches, looked
 
 
 def looked_up(url: str) -> dict[str, Finding]:

@@ -72,7 +72,10 @@ REMEMBERED = 1_000
 """Of so many sessions before this one it is remembered what they wrote last."""
 
 _WAITS = "EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL)"
-_NEWS = f"SELECT version, {_WAITS} FROM turn"  # noqa: S608 - ours
+_TURN = "FROM turn ORDER BY version DESC LIMIT 1"
+"""The version of its row that stands is the one with the largest number: those before it may be many."""
+
+_NEWS = f"SELECT version, {_WAITS} {_TURN}"
 
 _UNSYNCED = (
     "SELECT set_config('synchronous_commit', "
@@ -80,7 +83,7 @@ _UNSYNCED = (
 )
 """What needs no sync waits for a standby all the same, if there is to be one: a primary that nobody follows commits nothing."""
 
-CONFIRM = "UPDATE turn SET version = version; COMMIT"
+CONFIRM = f"UPDATE turn SET version = version WHERE version = (SELECT version {_TURN}); COMMIT"  # noqa: S608 - ours
 """Ends a transaction that has nothing to write: PostgreSQL waits for disk and standby only where something was written."""
 
 NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -91,7 +94,7 @@ _BEGIN = "; ".join(
         "BEGIN",
         f"SET LOCAL lock_timeout = '{TURN_MS}ms'",
         # The time is read once the turn has come.
-        "WITH mine AS MATERIALIZED (SELECT version, writer, buried FROM turn FOR UPDATE) "  # noqa: S608 - ours
+        f"WITH mine AS MATERIALIZED (SELECT version, writer, buried {_TURN} FOR UPDATE) "  # noqa: S608 - ours
         f"SELECT version, writer, buried, {_WAITS}, {NOW} FROM mine",
     )
 )
@@ -361,11 +364,13 @@ class PostgresLink:
         return interruption
 
     def _ending(self) -> list[str]:
-        steps = [f"UPDATE turn SET version = version + 1, writer = {self.session}"]  # noqa: S608 - numbers
+        mine = f"version = {self._version + 1}, writer = {self.session}"
+        steps = [f"UPDATE turn SET {mine} WHERE version = {self._version}"]  # noqa: S608 - numbers
         if self._writer not in (0, self.session):
             steps.append(
-                f"INSERT INTO wrote VALUES ({self._writer}, {self._version}) "  # noqa: S608 - numbers
-                "ON CONFLICT (session) DO UPDATE SET version = excluded.version"
+                f"WITH old AS (UPDATE wrote SET version = {self._version} WHERE session = {self._writer} "  # noqa: S608 - numbers
+                f"AND version = (SELECT version FROM wrote WHERE session = {self._writer} ORDER BY version DESC LIMIT 1) "
+                f"RETURNING 1) INSERT INTO wrote SELECT {self._writer}, {self._version} WHERE NOT EXISTS (SELECT FROM old)"
             )
         if not self._synced:
             steps.append("SET LOCAL synchronous_commit = off" if self._relaxed else _UNSYNCED)
@@ -525,7 +530,7 @@ class PostgresLink:
 
     def forget(self, session: int) -> None:
         """Have all others look whether it was theirs; what it has noted goes with its row."""
-        self.execute("UPDATE turn SET buried = buried + 1")
+        self.execute("UPDATE turn SET buried = buried + 1 WHERE version = $1", (self._version,))
         self._buried += 1
 
     def listen(self) -> int | None:

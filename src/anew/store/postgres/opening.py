@@ -13,11 +13,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
-from anew.errors import InvalidConfig, InvalidInput, StoreFailed
+from anew.errors import InvalidConfig, InvalidInput, StoreBusy, StoreFailed
 from anew.store.postgres.texts import TextDumper, UnstorableText, refusal, storable
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Identity
-from anew.store.sql.migrations import steps_from
+from anew.store.sql.migrations import IN_USE, steps_from
 from anew.units import without_password
 
 PACKAGE: Final = "anew.store.postgres"
@@ -280,12 +280,15 @@ def migrate(connection: Connection) -> None:
     """Bring the schema up to date, forward only, one process at a time; all steps in one transaction.
 
     Raises:
+        StoreBusy: An older store is to be changed, and another process has it open.
         NewerStore: It was written by a newer program.
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
         present = _present(connection)
         steps = steps_from(PACKAGE, present)
+        if present and steps and connection.execute(STATEMENTS.text("alive_sessions").encode()).fetchall():
+            raise StoreBusy(IN_USE)
         for number, script in steps:
             connection.execute(script.encode())
             connection.execute("UPDATE schema_version SET version = %s", (number,))

@@ -27,6 +27,47 @@ SELECT priority, id, name FROM queue_head WHERE (priority, id) >= (?, ?) ORDER B
 -- Those that come behind one of them.
 SELECT priority, id, @bytes(name) FROM queue_head WHERE (priority, id) > (?, ?) ORDER BY priority, id LIMIT ?;
 
+-- name: read_queues
+-- What is derived of some queues. Here and in what follows the last version of a row is the one that stands, see 0008_versions.sql.
+SELECT q.* FROM (VALUES @rows(text)) AS v CROSS JOIN LATERAL (
+    SELECT name, @counters, listed, paused, head_priority, head_id FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1
+) AS q;
+
+-- name: write_counters
+-- Queues whose numbers of jobs have changed and whose heads have not.
+WITH v AS (VALUES @rows(text, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint)),
+last AS (SELECT v.*, q.at FROM v CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q),
+old AS (UPDATE queue SET (@counters) = (column2, column3, column4, column5, column6, column7, column8, column9), id = DEFAULT
+    FROM last WHERE queue.ctid = last.at RETURNING name)
+INSERT INTO queue (name, @counters) SELECT * FROM v WHERE column1 NOT IN (SELECT name FROM old);
+
+-- name: write_queues
+-- Queues whose heads have changed.
+WITH v AS (VALUES @rows(text, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint)),
+last AS (SELECT v.*, q.at FROM v CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q),
+old AS (UPDATE queue SET (@counters, head_priority, head_id, id)
+    = (column2, column3, column4, column5, column6, column7, column8, column9, column10, column11, DEFAULT)
+    FROM last WHERE queue.ctid = last.at RETURNING name)
+INSERT INTO queue (name, @counters, head_priority, head_id) SELECT * FROM v WHERE column1 NOT IN (SELECT name FROM old);
+
+-- name: write_flags
+-- Queues that are listed or paused now, or no longer.
+WITH v AS (VALUES @rows(text, bigint, bigint)),
+last AS (SELECT v.*, q.at FROM v CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q),
+old AS (UPDATE queue SET listed = column2, paused = column3, id = DEFAULT FROM last WHERE queue.ctid = last.at RETURNING name)
+INSERT INTO queue (name, listed, paused) SELECT * FROM v WHERE column1 NOT IN (SELECT name FROM old);
+
+-- name: drop_queues
+-- Queues that have no job any more.
+DELETE FROM queue WHERE ctid = ANY(ARRAY(SELECT q.at FROM (VALUES @rows(text)) AS v
+    CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q));
+
+-- name: count_ended
+-- Attempts that have ended on a day.
+WITH old AS (UPDATE day SET processed = processed + ?2, failed = failed + ?3, id = DEFAULT
+    WHERE ctid = (SELECT ctid FROM day WHERE day = ?1 ORDER BY id DESC LIMIT 1) RETURNING day)
+INSERT INTO day (day, processed, failed) SELECT ?1::bigint, ?2::bigint, ?3::bigint WHERE NOT EXISTS (SELECT FROM old);
+
 -- name: ready_behind
 -- The next places of one queue's line behind one (priority, id); only the index is read, which PostgreSQL searches by pairs.
 SELECT priority, id FROM job WHERE queue = ?4 AND state = @READY AND (priority, id) > (?1, ?2) ORDER BY priority, id LIMIT ?3;
@@ -141,7 +182,7 @@ DELETE FROM wrote WHERE session < ?;
 
 -- name: committed
 -- The last version that a session has written, as the next one to write has noted it.
-SELECT version FROM wrote WHERE session = ?;
+SELECT version FROM wrote WHERE session = ? ORDER BY version DESC LIMIT 1;
 
 -- name: begun
 -- The jobs that a process had begun with.

@@ -124,5 +124,5 @@ def _lost(error: Exception) -> StoreBusy:
 
 def version_of(execute: Callable[..., Any]) -> int:
     """Read the number of the last transaction that wrote."""
-    ((version,),) = execute("SELECT version FROM turn").fetchall()
+    ((version,),) = execute("SELECT version FROM turn ORDER BY version DESC LIMIT 1").fetchall()
     return int(version)

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib import resources
+from typing import Final
 
 from anew.errors import NewerStore
 from anew.store.sql.examination import Finding
+
+IN_USE: Final = (
+    "the store must be brought up to date, and another process has it open; "
+    "end its server and every program that has it open, and start this one again"
+)
+"""Other processes may know the present schema only."""
 
 
 def migrations(package: str) -> list[tuple[int, str]]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed
+from anew.store.sql.migrations import IN_USE
 from anew.store.sqlite.opening import Places
 from anew.store.sqlite.presence import Presence, ServerLock, is_locked
 from anew.store.sqlite.turnstile import Turnstile
@@ -62,10 +63,7 @@ class Sharing:
         if self._places is None or self.presence is None:
             return
         if (self._server is None and is_locked(self._places.server)) or self.presence.anybody():
-            raise StoreBusy(
-                "the store must be brought up to date, and another process has it open; "
-                "end its server and every program that has it open, and start this one again"
-            )
+            raise StoreBusy(IN_USE)
 
     # -- the turn to write
 
