@@ -438,9 +438,8 @@ class Batch:
     def end_holds(self, keys: Sequence[int], end: HoldEnd) -> None:
         """Deal with jobs whose hold has ended without a report, as its kind says."""
         by_kind: dict[int | None, list[int]] = {}
-        for key, kind in self.store.hold_kinds(
-            keys
-        ):  # not whole jobs: a process may die with a million of them
+        # Not whole jobs: a process may die with a million of them.
+        for key, kind in self.store.hold_kinds(keys):
             by_kind.setdefault(kind, []).append(key)
         given_back: dict[Interrupted | None, list[int]] = {}
         changes: list[Change] = []

@@ -402,9 +402,8 @@ class Dispatcher:
         nothing = not taken.rows and not taken.corrupt
         rows = self._admitted(taken, corrupt, admit)
         if not self.holders.keys().isdisjoint([row[0] for row in rows]):
-            self.free_ended(
-                [row[0] for row in rows]
-            )  # other processes have ended the holds that memory still has
+            # Other processes have ended the holds that memory still has.
+            self.free_ended([row[0] for row in rows])
         if together:
             by_queue: dict[str, list[TakenRow]] = {}
             for row in rows:

@@ -299,9 +299,8 @@ class ThreadCommit:
         with self._mutex:  # who is past the look at it is in the queue
             self._is_closed = True
         until = time.monotonic() + CLOSE_S
-        while (
-            self._queue
-        ):  # SQLite takes a second thread for a failure, and that would stop every process on the file
+        # SQLite takes a second thread for a failure, and that would stop every process on the file.
+        while self._queue:
             if time.monotonic() > until:
                 raise StoreBusy("a call of another thread does not end; the store stays open")
             time.sleep(POLL_CLOSE_S)

@@ -228,11 +228,9 @@ class Queues:
 
     def touched_ready(self) -> list[str]:
         """List the queues that may have jobs to take since the open transaction began, and that have some."""
-        touched = (
-            {**self._ready_before, **dict.fromkeys(self.slots.over, 0)}
-            if self.slots.over
-            else self._ready_before
-        )
+        touched = self._ready_before
+        if self.slots.over:
+            touched = {**touched, **dict.fromkeys(self.slots.over, 0)}
         return [name for name in touched if self.takeable(name) > 0]
 
     def touch(self, names: Iterable[str]) -> None:

@@ -116,9 +116,8 @@ class Statements:
         text = self._word.sub(
             lambda found: self._words[found[0]], " ".join(" ".join(lines).split()).rstrip(";")
         )
-        for found in reversed(
-            list(_CALL.finditer(text))
-        ):  # from the right: what is in brackets is said before what is around it
+        # From the right: what is in brackets is said before what is around it.
+        for found in reversed(list(_CALL.finditer(text))):
             end = _closing(text, found.end())
             text = text[: found.start()] + self._calls[found[1]](text[found.end() : end]) + text[end + 1 :]
         return text
