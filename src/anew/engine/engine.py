@@ -263,7 +263,7 @@ class Engine:
             batch.take()
             batch.write_hooks()
             self._read_times_after(batch)
-            completed, failed = self.stats.completed - counted[2], self.stats.failed - counted[3]
+            completed, failed = self.stats.completed - counted.completed, self.stats.failed - counted.failed
             if completed or failed:
                 self.store.count_ended(batch.now // DAY_MS, completed + failed, failed)
             started = time.perf_counter_ns()
