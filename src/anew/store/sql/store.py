@@ -78,8 +78,7 @@ class SqlStore:
 
     Args:
         link: Opened, with the present schema. It closes with the store.
-        keep_first: Records of a job's first failures that are kept in full.
-        keep_last: Records of its last failures that are, one at least; both 0 keeps all.
+        keep_first, keep_last: See `Records`.
     """
 
     def __init__(self, link: Link, *, keep_first: int = 10, keep_last: int = 90) -> None:
@@ -88,10 +87,8 @@ class SqlStore:
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
-        # The last record says why a job is dead.
-        keep = (keep_first, max(keep_last, 1) if keep_first or keep_last else 0)
         self._have_rows()
-        self._have_jobs(*keep)
+        self._have_jobs(keep_first, keep_last)
         self._queues.slots.believe(self._read_numbers())
         self.is_open, self.sync, self.explain = link.is_open, link.sync, link.explain
         self.busy, self.when_free, self.let_go = link.busy, link.when_free, link.let_go
