@@ -198,9 +198,6 @@ class Identity:
     last_failure: int
 
 
-LAST_KEY = (1 << 63) - 1
-
-
 class LeaseClock(NamedTuple):
     """What the store keeps of lease time; see `anew.engine.lease_time`.
 

@@ -11,6 +11,9 @@ from anew.store.protocol import Device, Identity, OutboxRows
 from anew.store.sql.reader import ReadLink
 from anew.store.sql.statements import Run, Statements
 
+MOST_SLOTS = 4_096
+"""Slots of a process whose jobs `note_begun` notes: more than it runs at one time."""
+
 
 class Link(Protocol):
     """A process's way to one store. What has no text here is said in `anew.store.protocol.Store`.

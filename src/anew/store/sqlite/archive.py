@@ -9,8 +9,8 @@ from pathlib import Path
 import apsw
 
 from anew.errors import NewerStore, NotFound, StoreFailed
+from anew.jobs.ids import MAX_KEY
 from anew.jobs.job import History, Span
-from anew.store.protocol import LAST_KEY
 from anew.store.sql.migrations import migrations
 from anew.store.sql.rows import job_of
 from anew.store.sql.statements import in_lists
@@ -49,7 +49,7 @@ class SqliteArchive:
         found: list[History] = []
         try:
             with self._connection:  # one transaction, so that jobs and attempts are of one moment
-                found = self._histories(LAST_KEY if before is None else before, limit)
+                found = self._histories(MAX_KEY if before is None else before, limit)
         except apsw.Error as error:
             raise _unreadable(error) from error
         return found
