@@ -301,7 +301,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "hold_kinds", "finish", "load", "load_payload", "load_undecoded",
     "load_payload_undecoded", "complete", "apply", "rewrite",
     "keep_results", "payloads", "names_of",
-    "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
+    "release", "rename", "set_aside", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "redecide",
     "fold_into", "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part",
     "drop_leftover",

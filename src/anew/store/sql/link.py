@@ -103,10 +103,10 @@ class Link(Protocol):
     def abandon(self, reason: str) -> None: ...
 
     def enter_to_close(self) -> None:
-        """Wait, for a while, for the turn in which this process says goodbye."""
+        """Wait, for a while, for the turn in which this process ends its session."""
 
-    def close(self, say_goodbye: Callable[[], None]) -> None:
-        """Let go of everything; before that, unless the store was abandoned, `say_goodbye` removes the session."""
+    def close(self, end_session: Callable[[], None]) -> None:
+        """Let go of everything; before that, unless the store was abandoned, `end_session` is called."""
 
     def close_in_child(self) -> None:
         """In a forked child: let go of what would keep the parent's session alive, and refuse everything from now on."""

@@ -562,7 +562,7 @@ DELETE FROM attempt WHERE job_id IN (@marks);
 -- Counts of dropped records of deleted jobs.
 DELETE FROM attempt_count WHERE job_id IN (@marks);
 
--- name: bury
+-- name: set_aside
 -- A job whose state cannot be read: no statement that names states would ever meet it again.
 UPDATE job SET state = ?, purge_at = ?, failed_at = ?, records = records + 1, hold_kind = NULL, hold_token = NULL,
     hold_owner = NULL, hold_deadline = NULL
@@ -572,7 +572,7 @@ WHERE id = ? AND state NOT IN (@STATES) RETURNING queue, attempts;
 SELECT id, @bytes(queue), @bytes(type) FROM job;
 
 -- name: rename
--- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that nothing but `bury` takes it.
+-- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that `set_aside` alone takes it.
 UPDATE job SET queue = ?, type = ?, state = 35 WHERE id = ?;
 
 -- name: queue_texts

@@ -420,11 +420,11 @@ class SqlStore:
             self.mend_texts()
         keys = list(self._unreadable)[:limit]
         for key in keys:
-            self._bury(key, self._unreadable.pop(key), purge_at, now)
+            self._set_aside(key, self._unreadable.pop(key), purge_at, now)
         return keys
 
-    def _bury(self, key: int, wrong: str, purge_at: int | None, now: int) -> None:
-        row = self._run("bury", (DEAD, purge_at, now, key)).fetchone()
+    def _set_aside(self, key: int, wrong: str, purge_at: int | None, now: int) -> None:
+        row = self._run("set_aside", (DEAD, purge_at, now, key)).fetchone()
         if row is None:
             return
         self._queues.move({row[0]: 1}, None, DEAD)
@@ -531,9 +531,9 @@ class SqlStore:
 
     def close(self) -> None:
         _open.discard(self)
-        self._link.close(self._say_goodbye)
+        self._link.close(self._end_session)
 
-    def _say_goodbye(self) -> None:
+    def _end_session(self) -> None:
         """Remove this process's session, unless it holds jobs: whoever comes next gives those back."""
         if self.session:
             self.rollback()

@@ -42,7 +42,7 @@ OPENING_WAIT_S = 30.0
 """How long an opening waits for its turn: another process may be bringing the schema up to date."""
 
 CLOSING_WAIT_S = 2.0
-"""How long a closing waits for its turn, to say goodbye."""
+"""How long a closing waits for its turn to end its session."""
 
 OPENING_BYTES = 1 << 20
 """More than the files take that SQLite makes at an opening."""
