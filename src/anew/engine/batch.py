@@ -377,7 +377,7 @@ class Batch:
         return self.store.complete(kept, self.now) + self.store.delete(gone)
 
     def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
-        """Write what jobs that `finish` has completed have come to, beside what their producers said of their ties."""
+        """Write the results of jobs that `finish` has completed, beside what their producers said of their ties."""
         tied = [key for key, _ in results if key in self._hooked]
         if tied:
             metas = {job.key: job.meta for job in self.store.load(tied)}

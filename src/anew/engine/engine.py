@@ -469,7 +469,7 @@ class Engine:
             self._apply_singly(ops, error)
 
     def _apply_singly(self, ops: Sequence[Op], error: Exception) -> None:
-        """Something broke in a way nobody foresaw, or the store refuses a value: give each operation its own transaction."""
+        """After an unexpected error, or where the store refuses a value: give each operation its own transaction."""
         if len(ops) <= 1:
             if isinstance(error, InvalidInput):
                 self._answer([(op, error) for op in ops])

@@ -283,7 +283,7 @@ class ThreadCommit:
             self._applying.release()
 
     def hold_still(self) -> bool:
-        """Wait until no other thread is in a transaction, and let none begin one before `go_on`; report whether that came to be."""
+        """Wait until no other thread is in a transaction, and let none begin one before `go_on`; report whether it succeeded."""
         return self._applying.acquire(timeout=FORK_S)
 
     def go_on(self) -> None:

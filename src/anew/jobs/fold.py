@@ -1,8 +1,8 @@
 """Folding: a new job is merged into a waiting job of the same key instead of being stored.
 
 A key has one open job at most; keys are global, over all queues. Who is open is remembered as the lock of a unique key of scope
-OPEN is, so `anew.jobs.unique` says what closes an open job; nothing opens it again. What the expressions mean is their language's
-business: here stands only when they are asked, and what follows.
+OPEN is, so `anew.jobs.unique` says what closes an open job; nothing opens it again. What the expressions mean is defined by their
+language; this module says when they are evaluated, and what follows.
 
 A new job may bring a `FoldRule`: then it is a call, of a program that debounces or merges its calls, and its own rule holds. Else
 the open job's expressions do.

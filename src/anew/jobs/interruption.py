@@ -24,8 +24,8 @@ _WAITS = {
     ],
     "cap": "1m",
 }
-"""Once can happen to anybody; from the second in a row on 2, 4, 8 ... 60 s, without jitter, so that it can be said beforehand
-when such a job comes back."""
+"""After the first interruption no wait; from the second in a row on 2, 4, 8 ... 60 s. No jitter: so people can predict when such a
+job comes back."""
 
 
 def decide_interruption(job: Job, interrupted: Interrupted, *, defaults: Defaults, now: int) -> Change | None:

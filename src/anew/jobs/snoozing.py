@@ -13,7 +13,7 @@ from anew.units import format_duration
 
 _UNKNOWN = Policy.from_json({"curve": {"exponential": {"base": "10s"}}, "cap": "1h", "limit": 32})
 """For jobs whose task their worker does not know, as in the middle of a deployment: 10, 20, 40 s ... 42 min 40 s, then 1 h each,
-24 h 25 min 10 s in all. No jitter: each take is one of a worker that has something to do anyway."""
+24 h 25 min 10 s in all. No jitter: each try is a take by a worker that takes jobs anyway, and calls no service."""
 
 _WORDS = {
     "snoozed": "the worker asked to run it later",

@@ -110,7 +110,7 @@ class Queues:
         self._ready_before: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Believe the rows again."""
+        """Drop what is remembered: the rows are read again."""
         self._known.clear()
         self._changed.clear()
         self._unseen.clear()

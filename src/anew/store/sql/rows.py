@@ -241,7 +241,7 @@ def attempt_values(change: Change, worker: str | None) -> Row:
 
 
 def _plain(worker: str) -> str:
-    """Give a worker's name as it is stored: it is its own word for itself, and may be anything."""
+    """Give a worker's name as it is stored: the worker chooses it, so it may be any text."""
     return worker[:WORKER_LENGTH].encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
 
 

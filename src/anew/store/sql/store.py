@@ -188,7 +188,7 @@ class SqlStore:
         self._queues.slots.believe(self._read_numbers())
 
     def _read_numbers(self) -> str | None:
-        """Believe the rows about the numbers given out so far; give what is stored of limits."""
+        """Read the numbers given out so far; give what is stored of limits."""
         ((newest, last_key, last_failure, limits),) = self._run("read_numbers").fetchall()
         self._written_key, self._written_failure = int(last_key), int(last_failure)
         self._uncovered = False

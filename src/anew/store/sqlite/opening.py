@@ -296,7 +296,7 @@ def _new_store() -> bytes:
 
 
 def identify(connection: apsw.Connection) -> Identity:
-    """Read what the store knows about itself, or make it up at its first opening."""
+    """Read the store's identity, or create it at the first opening."""
     known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(STATEMENTS.text("read_meta"))}
     if "tag" not in known:
         fresh: dict[str, Any] = {
