@@ -4,7 +4,7 @@
 before it writes that, `insert` for new ones, and `admit` for those that are taken. Jobs without ties never come here.
 
 What an edge gives with a new job is `PushedJob.hooks` (`anew.jobs.codec.JobHooks`); what became of each new job says `Enqueued`.
-The verbs for batches are in `anew.engine.groups`, those for progress in `anew.engine.progress`.
+The verbs for batches are in `anew.engine.job_batches`, those for progress in `anew.engine.progress`.
 """
 
 from __future__ import annotations
