@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from anew.backoff import phase_of_ordinal, phase_offset
-from anew.engine.hooks import EXPIRED_JOBS, Entry, Hooks
+from anew.engine.hooks import Entry, Hooks
 from anew.engine.lease_time import LeaseTime
 from anew.engine.reservers import Reservers
 from anew.engine.stats import Stats
-from anew.engine.takers import Dispatcher, Taker, Undo
+from anew.engine.takers import TURNED_AWAY, Dispatcher, Taker, Undo
 from anew.jobs import (
     Cancelled,
     Change,
@@ -622,7 +622,7 @@ class Batch:
             ended = self.end_expired()
             if not (ended + self.unblock() or hooks.turned_away > before):
                 break
-            if hooks.turned_away >= first + EXPIRED_JOBS:
+            if hooks.turned_away >= first + TURNED_AWAY:
                 self.take_goes_on = True
                 break
         if not rows and hooks.turned_away > first:  # a batch promotes only some of those that are due
@@ -637,7 +637,7 @@ class Batch:
         """Hand ready jobs to whoever waits for some."""
         ended = 0
         self.unblock()
-        while ended < EXPIRED_JOBS:
+        while ended < TURNED_AWAY:
             corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)

@@ -48,9 +48,6 @@ from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
 
-EXPIRED_JOBS = 500
-"""Expired jobs that one take of an embedded worker meets before it leaves the rest to the next one: some milliseconds' work."""
-
 
 class Entry(StrEnum):
     """What became of one new job.
