@@ -33,6 +33,9 @@ CODE: Final[dict[State, int]] = {
 BLOCKED: Final = 32
 """A ready job that stands in no line, as its key lets it start no more (`anew.jobs.key_limits`): no index of `job` holds it."""
 
+NO_STATE: Final = 35
+"""What a job has in place of a state whose queue or type cannot be read: no index of `job` holds it, and it is set aside."""
+
 STATE: Final[dict[int, State]] = {code: state for state, code in CODE.items()} | {BLOCKED: State.READY}
 COUNTED: Final[dict[str, int]] = {str(state): code for state, code in CODE.items()} | {"blocked": BLOCKED}
 """What is counted in each queue: the columns of the counters, and the codes of the jobs that each counts."""
