@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Fetch
-from anew.engine.groups import new_batch
+from anew.engine.job_batches import new_batch
 from anew.engine.throttles import set_throttles
 from anew.jobs.batches import Callback
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey

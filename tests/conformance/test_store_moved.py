@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from anew.jobs import HoldKind, State
 from anew.jobs.limits import Throttle
-from anew.jobs.moved import LatestFailure, MovedJob, Reserved
+from anew.jobs.moved import LatestFailure, MovedJob, Reservation
 from anew.store.protocol import Hold, Store
 
 from .conftest import Opened
@@ -57,7 +57,7 @@ def test_each_stands_where_it_stood(store: Store) -> None:
         moved_job(State.SCHEDULED, ready_at=NOW + 10),
         moved_job(State.RETRYING, ready_at=NOW + 10, attempts=3, failure=FAILURE),
         moved_job(State.DEAD, attempts=3, failure=FAILURE, purge_at=NOW + HOUR_MS),
-        moved_job(State.IN_FLIGHT, reserved=Reserved(NOW - 100, NOW + 50, "w")),
+        moved_job(State.IN_FLIGHT, reserved=Reservation(NOW - 100, NOW + 50, "w")),
     )
     assert [one(store, key).state for key in range(1, 6)] == [
         State.READY, State.SCHEDULED, State.RETRYING, State.DEAD, State.IN_FLIGHT,
@@ -101,7 +101,7 @@ def test_waiting_ones_become_ready_at_their_times(store: Store) -> None:
 
 
 def test_a_reservation_lapses_when_it_would_have(store: Store) -> None:
-    move(store, moved_job(State.IN_FLIGHT, reserved=Reserved(NOW - 100, NOW + 50, "w")))
+    move(store, moved_job(State.IN_FLIGHT, reserved=Reservation(NOW - 100, NOW + 50, "w")))
     with batch(store):
         assert store.lapsed(NOW + 49, 10) == []
         assert store.lapsed(NOW + 51, 10) == [1]
@@ -113,7 +113,7 @@ def test_a_running_job_of_a_limited_queue_has_its_workers_slot(store: Store) -> 
         store.limit({"mail": Throttle(concurrency=2, timeout_ms=HOUR_MS, per_worker=1)})
     move(
         store,
-        moved_job(State.IN_FLIGHT, reserved=Reserved(NOW - 100, NOW + 50, "w")),
+        moved_job(State.IN_FLIGHT, reserved=Reservation(NOW - 100, NOW + 50, "w")),
         moved_job(State.READY),
         moved_job(State.READY),
     )

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from anew.backoff import phase_of_ordinal, phase_offset
-from anew.engine.hooks import EXPIRED_JOBS, Entry, Hooks
+from anew.engine.hooks import Entry, Hooks
 from anew.engine.lease_time import LeaseTime
 from anew.engine.reservers import Reservers
 from anew.engine.stats import Stats
-from anew.engine.takers import Dispatcher, Taker, Undo
+from anew.engine.takers import TURNED_AWAY, Dispatcher, Taker, Undo
 from anew.jobs import (
     Cancelled,
     Change,
@@ -377,7 +377,7 @@ class Batch:
         return self.store.complete(kept, self.now) + self.store.delete(gone)
 
     def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
-        """Write what jobs that `finish` has completed have come to, beside what their producers said of their ties."""
+        """Write the results of jobs that `finish` has completed, beside what their producers said of their ties."""
         tied = [key for key, _ in results if key in self._hooked]
         if tied:
             metas = {job.key: job.meta for job in self.store.load(tied)}
@@ -438,9 +438,8 @@ class Batch:
     def end_holds(self, keys: Sequence[int], end: HoldEnd) -> None:
         """Deal with jobs whose hold has ended without a report, as its kind says."""
         by_kind: dict[int | None, list[int]] = {}
-        for key, kind in self.store.hold_kinds(
-            keys
-        ):  # not whole jobs: a process may die with a million of them
+        # Not whole jobs: a process may die with a million of them.
+        for key, kind in self.store.hold_kinds(keys):
             by_kind.setdefault(kind, []).append(key)
         given_back: dict[Interrupted | None, list[int]] = {}
         changes: list[Change] = []
@@ -623,7 +622,7 @@ class Batch:
             ended = self.end_expired()
             if not (ended + self.unblock() or hooks.turned_away > before):
                 break
-            if hooks.turned_away >= first + EXPIRED_JOBS:
+            if hooks.turned_away >= first + TURNED_AWAY:
                 self.take_goes_on = True
                 break
         if not rows and hooks.turned_away > first:  # a batch promotes only some of those that are due
@@ -638,7 +637,7 @@ class Batch:
         """Hand ready jobs to whoever waits for some."""
         ended = 0
         self.unblock()
-        while ended < EXPIRED_JOBS:
+        while ended < TURNED_AWAY:
             corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)

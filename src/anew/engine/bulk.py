@@ -55,7 +55,7 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What a bulk change has before it.
+    """The jobs that a bulk change is about, as they were when it began.
 
     Attributes:
         total: How many jobs matched when it began, >= 1.
@@ -77,7 +77,7 @@ changed before; gives how many it has changed now."""
 
 
 class Part(NamedTuple):
-    """What a change came to that may leave jobs of its chunk for the next one.
+    """The result of a change that may leave jobs of its chunk for the next one.
 
     Attributes:
         changed: How many it has changed.

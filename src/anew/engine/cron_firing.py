@@ -70,12 +70,8 @@ def _enqueue(batch: Batch, row: CronRow, job: NewJob) -> Entry | None:
     """Enqueue the job of an entry; give what became of it, or None if it is refused."""
     try:
         entered = batch.insert([job])
-    except (
-        StoreBusy,
-        StoreFull,
-        StoreFailed,
-    ):  # no word about this job: the batch is undone, and its slot comes again
-        raise
+    except (StoreBusy, StoreFull, StoreFailed):
+        raise  # it says nothing about this job: the batch is undone, and its slot comes again
     except AnewError as error:
         _tell(log.warning, "a cron entry's job is refused; its slot is skipped", row, error)
         return None

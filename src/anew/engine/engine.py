@@ -245,25 +245,10 @@ class Engine:
             batch.now = self._lease_time.look(batch.on_undo)  # what others did must not lie in the future
             if changed_by_others:
                 self._look_again()
-            if self.store.limits:
-                self.store.pass_time(batch.now)
-            if fires:
-                # Until it is read again: where the entries cannot be read, jobs go on without them.
-                self._cron_at = None
-                fire_due(batch)
-            if self._limit_at is not None and self._limit_at <= batch.now:
-                batch.hooks.blocking.look_at_due()
-            if self._relay is not None:
-                batch.take_goes_on |= self._relay.run(batch)
-            promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
-            _run(groups, batch, answers)
-            self._promote(batch, PROMOTE_JOBS - promoted)
-            if (fetches := groups.get("fetch", ())) or self.fetches.waiting():
-                self._fetch(fetches, batch, answers)
-            batch.take()
-            batch.write_hooks()
+            self._do_due(batch, fires)
+            self._do_asked(groups, batch, answers)
             self._read_times_after(batch)
-            completed, failed = self.stats.completed - counted[2], self.stats.failed - counted[3]
+            completed, failed = self.stats.completed - counted.completed, self.stats.failed - counted.failed
             if completed or failed:
                 self.store.count_ended(batch.now // DAY_MS, completed + failed, failed)
             started = time.perf_counter_ns()
@@ -284,6 +269,29 @@ class Engine:
         self._commit_ns = time.perf_counter_ns() - started
         self.stats.batch_size.add(len(ops))
         self.stats.taken += sum(len(rows) for _, rows in batch.deliveries)
+
+    def _do_due(self, batch: Batch, fires: bool) -> None:
+        """Do what is due by itself, but for promotions: slots of cron, keys to be looked at, jobs of the outbox."""
+        if self.store.limits:
+            self.store.pass_time(batch.now)
+        if fires:
+            # Until it is read again: where the entries cannot be read, jobs go on without them.
+            self._cron_at = None
+            fire_due(batch)
+        if self._limit_at is not None and self._limit_at <= batch.now:
+            batch.hooks.blocking.look_at_due()
+        if self._relay is not None:
+            batch.take_goes_on |= self._relay.run(batch)
+
+    def _do_asked(self, groups: Mapping[str, list[Any]], batch: Batch, answers: Answers) -> None:
+        """Run the operations, promote what is due, and hand out what is ready."""
+        promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
+        _run(groups, batch, answers)
+        self._promote(batch, PROMOTE_JOBS - promoted)
+        if (fetches := groups.get("fetch", ())) or self.fetches.waiting():
+            self._fetch(fetches, batch, answers)
+        batch.take()
+        batch.write_hooks()
 
     def _sync(self, unanswered: Iterator[tuple[Op, Any]]) -> bool:
         """Sync the batch, if it has to be; where that fails the engine has failed, and says so to those that wait for it.
@@ -461,7 +469,7 @@ class Engine:
             self._apply_singly(ops, error)
 
     def _apply_singly(self, ops: Sequence[Op], error: Exception) -> None:
-        """Something broke in a way nobody foresaw, or the store refuses a value: give each operation its own transaction."""
+        """After an unexpected error, or where the store refuses a value: give each operation its own transaction."""
         if len(ops) <= 1:
             if isinstance(error, InvalidInput):
                 self._answer([(op, error) for op in ops])

@@ -64,7 +64,7 @@ class Fetches:
         reservers: Are told who gets what.
 
     Attributes:
-        unfinished: Those that wait may have jobs in their queues: another process has written, or a batch has had its fill.
+        unfinished: Those that wait may have jobs in their queues: another process has written, or a batch has reached a bound.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ from anew.jobs.fold import (
     ALWAYS,
     MOST_CALLS,
     MOST_MERGED_CALLS,
-    Entry,
     Expressions,
+    FoldEntry,
     check_folded,
     due_of,
     entry_of,
@@ -121,9 +121,9 @@ class Folds:
         holder = self._open[digest] if digest in self._open else self._stored(digest, len(payload), call)
         state = None if holder is None else holder.state
         entry = entry_of(job.ready_at, state, self._now, is_call=call is not None)
-        if entry is Entry.APART:
+        if entry is FoldEntry.APART:
             return None
-        if entry is Entry.ASK and holder is not None:
+        if entry is FoldEntry.ASK and holder is not None:
             merged = payload if _replaces(call) else self._ask(holder, payload, call)
             if merged is not None:
                 self._fold(holder, merged, job, ties)
@@ -160,7 +160,7 @@ class Folds:
     def _stored(self, digest: bytes, size: int, call: FoldRule | None) -> _Open | None:
         """Find the open job of a key, for a new one whose payload has so many bytes."""
         key, state = self._held.get(digest, (-1, None))
-        if entry_of(None, state, self._now, is_call=call is not None) is not Entry.ASK:
+        if entry_of(None, state, self._now, is_call=call is not None) is not FoldEntry.ASK:
             return None
         (job,) = self._store.load([key], payload=self._is_short(key, size, call))
         expires_at = None

@@ -34,8 +34,8 @@ GATHER = 48
 of 30 instead of 20 made acknowledgements a fifth faster. Far larger batches would make clients and server wait in turns."""
 
 LOOKS = 4
-"""Looks that bring nothing after which a batch of several operations is applied: their clients are about to answer back, and a look
-costs microseconds. A lone operation is given one."""
+"""After so many looks that bring nothing a batch of several operations is applied: their clients are about to answer back, and a
+look costs microseconds. A lone operation is given one."""
 
 BATCH_JOBS = 10_000
 """New jobs in a batch, or one request's: some 30 ms. A crowd of bulks takes several, and nobody else waits for all of it."""
@@ -47,7 +47,7 @@ CLOSING_MS = 2_000
 """How long closing may take, but for its last batch: the loop stands still, so no second signal to stop is heard meanwhile."""
 
 GRACE_S = 0.1
-"""How much longer than it is told to a store may take to see whether somebody else still writes."""
+"""How much longer than its time-out a store may take to find out whether another process still writes."""
 
 TICK_S = 1.0
 """Nothing depends on a wake-up alone: this often everything that could be due is looked at."""

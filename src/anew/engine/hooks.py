@@ -4,12 +4,13 @@
 before it writes that, `insert` for new ones, and `admit` for those that are taken. Jobs without ties never come here.
 
 What an edge gives with a new job is `PushedJob.hooks` (`anew.jobs.codec.JobHooks`); what became of each new job says `Enqueued`.
-The verbs for batches are in `anew.engine.groups`, those for progress in `anew.engine.progress`.
+The verbs for batches are in `anew.engine.job_batches`, those for progress in `anew.engine.progress`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
@@ -30,7 +31,7 @@ from anew.jobs.batches import (
     pending_succeeded,
     purge_at,
 )
-from anew.jobs.codec import JobHooks, LimitKey, NewJob, PushedJob, UniqueKey
+from anew.jobs.codec import JobHooks, LimitKey, NewJob, PushedJob
 from anew.jobs.decide import initial_state
 from anew.jobs.expiry import is_expired
 from anew.jobs.fold import Expressions
@@ -41,14 +42,11 @@ from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
-from anew.store.hook_rows import TrackedProgress
+from anew.store.hook_rows import HookRows, TrackedProgress
 from anew.store.limit_rows import LimitedJob
 from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
-
-EXPIRED_JOBS = 500
-"""Expired jobs that one take of an embedded worker meets before it leaves the rest to the next one: some milliseconds' work."""
 
 
 class Entry(StrEnum):
@@ -210,51 +208,23 @@ class Hooks:
         tied = [
             (at, job, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks
         ]
-        ties = [(at, tie) for at, _, tie in tied]
-        once = {at: job.jid for at, job, tie in tied if tie.once}
-        there = self._rows.stored_once(list(dict.fromkeys(once.values()))) if once else {}
-        digests = list(dict.fromkeys(tie.unique.digest for _, tie in ties if tie.unique is not None))
-        locks = {lock.digest: (lock, state) for lock, state in self._rows.locks(digests)} if digests else {}
+        ties = [one for _, _, one in tied]
+        digests = [one.fold for one in ties if one.fold is not None]
+        folds = Folds(self._store, self._expressions, self._folding_time, self._now, digests)
+        self._load({one.batch for one in ties if one.batch is not None})
+        new = _NewTies(self._rows, [(job, one) for _, job, one in tied], folds, self._batches, self._now)
         out: dict[int, tuple[Entry, int]] = {}
-        taken: dict[bytes, Lock] = {}
-        records: list[tuple[str, TrackedProgress]] = []
-        members: dict[int, int] = {}
-        keys_to_fold = [tie.fold for _, tie in ties if tie.fold is not None]
-        folds = Folds(self._store, self._expressions, self._folding_time, self._now, keys_to_fold)
-        self._load({tie.batch for _, tie in ties if tie.batch is not None})
-        for at, tie in ties:
-            if tie.once and once[at] in there:
-                out[at] = Entry.REPEATED, there[once[at]]
-                continue
-            if tie.batch is not None and self._batches.get(tie.batch) is None:
-                out[at] = Entry.NO_BATCH, -1
-                continue
-            key, job = keys[at], jobs[at]
-            if tie.unique is not None:
-                state = initial_state(job.ready_at, self._now)
-                held = locks.get(tie.unique.digest)
-                if held is not None and conflicts(held[0], Scope(tie.unique.scope), held[1], self._now):
-                    out[at] = Entry.DUPLICATE, held[0].job_key
-                    continue
-                taken[tie.unique.digest] = lock = _lock(tie.unique, key)
-                locks[tie.unique.digest] = (lock, state)
-            if tie.fold is not None:
-                into = folds.enter(key, job, tie, tie.fold)
-                if into is not None:
-                    out[at] = Entry.FOLDED, into
-                    continue
-            if tie.once:
-                there[once[at]] = key
-            if tie.batch is not None and tie.callback is None:
-                members[tie.batch] = members.get(tie.batch, 0) + 1
-            if tie.tracked and isinstance(job, PushedJob):
-                record = followed(None, initial_state(job.ready_at, self._now), self._now)
-                records.append((job.jid or self._ids.write(key), TrackedProgress(record, key)))
-        for batch, n in members.items():
+        for at, job, one in tied:
+            there = new.find(keys[at], job, one)
+            if there is None:
+                new.add(keys[at], job, one, self._ids)
+            else:
+                out[at] = there
+        for batch, n in new.members.items():
             self.move(joined(self.batch(batch), n))
-        self._rows.take_locks([*taken.values(), *folds.locks()])
-        self._folds = folds
-        self._rows.write_progress(list(dict(records).items()))
+        self._rows.take_locks([*new.locks.values(), *folds.locks()])
+        self._folds = folds  # not before: a callback of a batch is stored by a call within this one
+        self._rows.write_progress(list(new.records.items()))
         return out
 
     def write_folded(self) -> Mapping[int, int]:
@@ -383,5 +353,68 @@ class Hooks:
         return after is Standing.FAILED and standing is Standing.PENDING
 
 
-def _lock(unique: UniqueKey, key: int) -> Lock:
-    return Lock(unique.digest, key, Scope(unique.scope), unique.ends_at)
+class _NewTies:
+    """The ties of the new jobs of one list: which of these jobs are there already, and what is to be written of the others.
+
+    Args:
+        rows: Where those of stored jobs are.
+        tied: The list's jobs that have some.
+        folds: What becomes of those with a key to fold by.
+        batches: All that they name, by key; None: it is not known.
+        now: Epoch ms.
+
+    Attributes:
+        locks: Of unique keys, by digest.
+        members: How many join each batch.
+        records: Of progress, by the jobs' ids.
+    """
+
+    def __init__(
+        self,
+        rows: HookRows,
+        tied: Sequence[tuple[PushedJob, JobHooks]],
+        folds: Folds,
+        batches: Mapping[int, BatchRow | None],
+        now: int,
+    ) -> None:
+        self._folds, self._batches, self._now = folds, batches, now
+        once = list(dict.fromkeys(job.jid for job, ties in tied if ties.once))
+        self._once = rows.stored_once(once) if once else {}
+        digests = list(dict.fromkeys(ties.unique.digest for _, ties in tied if ties.unique is not None))
+        held = rows.locks(digests) if digests else []
+        self._held: dict[bytes, tuple[Lock, State | None]] = {lock.digest: (lock, at) for lock, at in held}
+        self.locks: dict[bytes, Lock] = {}
+        self.members: Counter[int] = Counter()
+        self.records: dict[str, TrackedProgress] = {}
+
+    def find(self, key: int, job: PushedJob, ties: JobHooks) -> tuple[Entry, int] | None:
+        """Give what there is in place of a new job, as `Hooks.sort` does; None: it is to be stored.
+
+        Raises:
+            InvalidInput, Overloaded: It cannot be folded.
+        """
+        if ties.once and job.jid in self._once:
+            return Entry.REPEATED, self._once[job.jid]
+        if ties.batch is not None and self._batches.get(ties.batch) is None:
+            return Entry.NO_BATCH, -1
+        if ties.unique is not None and (found := self._held.get(ties.unique.digest)) is not None:
+            lock, state = found
+            if conflicts(lock, Scope(ties.unique.scope), state, self._now):
+                return Entry.DUPLICATE, lock.job_key
+        into = None if ties.fold is None else self._folds.enter(key, job, ties, ties.fold)
+        return None if into is None else (Entry.FOLDED, into)
+
+    def add(self, key: int, job: PushedJob, ties: JobHooks, ids: IdText) -> None:
+        """Tie a job that is to be stored; those behind it in the list find it."""
+        state = initial_state(job.ready_at, self._now)
+        if ties.once:
+            self._once[job.jid] = key
+        if ties.unique is not None:
+            digest, scope, ends_at = ties.unique.digest, Scope(ties.unique.scope), ties.unique.ends_at
+            self.locks[digest] = lock = Lock(digest, key, scope, ends_at)
+            self._held[digest] = lock, state
+        if ties.batch is not None and ties.callback is None:
+            self.members[ties.batch] += 1
+        if ties.tracked:
+            record = followed(None, state, self._now)
+            self.records[job.jid or ids.write(key)] = TrackedProgress(record, key)

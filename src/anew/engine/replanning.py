@@ -29,7 +29,7 @@ def replannable(where: Filter) -> Filter:
 
 @dataclass(slots=True)
 class Plan:
-    """What new times come to.
+    """How new times compare with the old ones.
 
     Attributes:
         sooner, later, unchanged: Jobs that have a new time, by how it compares with the old one.
@@ -72,7 +72,7 @@ class Replanning:
         dry_run: Change nothing.
 
     Attributes:
-        plan: What it has come to so far.
+        plan: The result so far.
     """
 
     def __init__(self, policy: bytes, spread_ms: int, *, dry_run: bool) -> None:

@@ -29,7 +29,7 @@ class Report(NamedTuple):
         taken_at: When it was taken, epoch ms; None means whichever attempt is in flight.
         outcome: None: it succeeded. ``release``: it never began, and the job goes back to its place uncounted. ``goes on``: it has
             not ended; its worker, which had lost the job with its connection, holds it anew, and has not died after all.
-        result: What it has come to, as JSON; kept as long as the completed job.
+        result: Its result, as JSON; kept as long as the completed job.
     """
 
     key: int

@@ -60,7 +60,7 @@ class Matcher(Protocol):
 
 
 class Found(NamedTuple):
-    """What a search for a page came to.
+    """The result of a search for a page.
 
     Attributes:
         keys: Of the jobs that match, in the page's order.

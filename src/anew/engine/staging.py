@@ -1,6 +1,6 @@
 """Takes long new jobs in a part a batch, so that nobody waits while megabytes are written.
 
-Of all that is long one is under way at a time. Its payloads are written ahead, its jobs appear with the last batch, all or none,
+One long operation is under way at a time. Its payloads are written ahead, its jobs appear with the last batch, all or none,
 and only then it is answered. If something fails on the way, what was written is removed again.
 """
 

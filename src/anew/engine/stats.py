@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 BATCH_BOUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
 COMMIT_BOUNDS_MS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 250, 1_000)
 MOST_ATTEMPTS = 26
@@ -30,69 +33,34 @@ class Histogram:
         self.buckets[bisect_left(self.bounds, value)] += 1
 
 
-class Stats:
+class Stats(Struct):
     """What has happened since the start."""
 
-    __slots__ = (
-        "batch_size",
-        "commit_ms",
-        "completed",
-        "corrupt",
-        "died",
-        "enqueued",
-        "expired",
-        "failed",
-        "lapsed",
-        "promoted",
-        "reaped",
-        "released",
-        "retries",
-        "stale",
-        "taken",
-    )
-
-    def __init__(self) -> None:
-        self.enqueued = 0
-        self.taken = 0
-        self.completed = 0
-        self.failed = 0
-        self.died = 0
-        self.corrupt = 0
-        self.released = 0
-        self.lapsed = 0
-        self.expired = 0
-        self.promoted = 0
-        self.reaped = 0
-        self.stale = 0
-        self.retries = [0] * (MOST_ATTEMPTS + 1)
-        self.batch_size = Histogram(BATCH_BOUNDS)
-        self.commit_ms = Histogram(COMMIT_BOUNDS_MS)
+    enqueued: int = 0
+    taken: int = 0
+    completed: int = 0
+    failed: int = 0
+    died: int = 0
+    corrupt: int = 0
+    released: int = 0
+    lapsed: int = 0
+    expired: int = 0
+    promoted: int = 0
+    reaped: int = 0
+    stale: int = 0
+    retries: list[int] = field(default_factory=lambda: [0] * (MOST_ATTEMPTS + 1))
+    batch_size: Histogram = field(default_factory=lambda: Histogram(BATCH_BOUNDS))
+    commit_ms: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_MS))
 
     def count_retry(self, attempt: int) -> None:
         """Count one retry that an attempt's failure has led to."""
         self.retries[min(attempt, MOST_ATTEMPTS)] += 1
 
-    def mark(self) -> tuple[int, ...]:
-        """Give what `reset` needs to forget what is counted from here on; commits and batch sizes stay counted."""
-        return (
-            self.enqueued,
-            self.taken,
-            self.completed,
-            self.failed,
-            self.died,
-            self.released,
-            self.promoted,
-            self.reaped,
-            self.corrupt,
-            self.lapsed,
-            self.expired,
-            self.stale,
-            *self.retries,
-        )
+    def mark(self) -> Stats:
+        """Give what `reset` needs to forget what is counted from here on; the histograms are shared, and stay counted."""
+        return replace(self, retries=self.retries.copy())
 
-    def reset(self, mark: tuple[int, ...]) -> None:
+    def reset(self, mark: Stats) -> None:
         """Forget what was counted since a mark, because it did not last."""
-        self.enqueued, self.taken, self.completed, self.failed = mark[:4]
-        self.died, self.released, self.promoted, self.reaped, self.corrupt, self.lapsed = mark[4:10]
-        self.expired, self.stale = mark[10:12]
-        self.retries[:] = mark[12:]
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(mark, name))

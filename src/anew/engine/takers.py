@@ -37,7 +37,8 @@ SMALL_TURNS = 500
 """Most turns that are served together."""
 
 TURNED_AWAY = 500
-"""Jobs that one batch takes from the line though nobody may get them, but for its last turn; the next batch goes on."""
+"""Jobs that one batch takes from the line though nobody may get them, as they have expired or their key is full, but for its last
+turn: some milliseconds' work. The next batch goes on."""
 
 CHECKED_JOBS = 1_024
 """Held jobs that one batch compares with their rows after another process has written: 0.4 ms, and all where the limit of jobs in
@@ -402,9 +403,8 @@ class Dispatcher:
         nothing = not taken.rows and not taken.corrupt
         rows = self._admitted(taken, corrupt, admit)
         if not self.holders.keys().isdisjoint([row[0] for row in rows]):
-            self.free_ended(
-                [row[0] for row in rows]
-            )  # other processes have ended the holds that memory still has
+            # Other processes have ended the holds that memory still has.
+            self.free_ended([row[0] for row in rows])
         if together:
             by_queue: dict[str, list[TakenRow]] = {}
             for row in rows:

@@ -283,7 +283,7 @@ class ThreadCommit:
             self._applying.release()
 
     def hold_still(self) -> bool:
-        """Wait until no other thread is in a transaction, and let none begin one before `go_on`; report whether that came to be."""
+        """Wait until no other thread is in a transaction, and let none begin one before `go_on`; report whether it succeeded."""
         return self._applying.acquire(timeout=FORK_S)
 
     def go_on(self) -> None:
@@ -299,9 +299,8 @@ class ThreadCommit:
         with self._mutex:  # who is past the look at it is in the queue
             self._is_closed = True
         until = time.monotonic() + CLOSE_S
-        while (
-            self._queue
-        ):  # SQLite takes a second thread for a failure, and that would stop every process on the file
+        # SQLite takes a second thread for a failure, and that would stop every process on the file.
+        while self._queue:
             if time.monotonic() > until:
                 raise StoreBusy("a call of another thread does not end; the store stays open")
             time.sleep(POLL_CLOSE_S)
@@ -333,7 +332,7 @@ class ThreadCommit:
                 left = left_of([*ops, *duties], error)
                 return [op for op in duties if op in left]
             if self.engine.made_ready:
-                self._wake_sleepers()
+                self.wake()
         return None
 
     def _have_applied(self, turn: _Turn, until: float) -> Sequence[Op] | None:
@@ -420,37 +419,13 @@ class ThreadCommit:
         return self._readied
 
     def sleep(self, seconds: float, seen: int) -> None:
-        """Wait until jobs may have come, and no longer than an interval in which other processes must be looked after.
-
-        Args:
-            seconds: For how long at most.
-            seen: What `seen` was before the caller looked for jobs: what came since then is not slept over.
-        """
-        self._sleep(min(seconds, self._until_due()), seen)
-
-    def wake(self) -> None:
-        """Wake all threads that sleep."""
-        self._wake_sleepers()
-
-    def _until_due(self) -> float:
-        """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
-        due_at = self.engine.wake_at
-        if due_at is None:
-            return POLL_S
-        left_ms = due_at - self.engine.clock.now()
-        if left_ms > 0:
-            return min(POLL_S, left_ms / 1_000)
-        # Nobody has looked since it was due: a worker without a free slot sleeps on, and does not spin.
-        passed, self._passed = self._passed, due_at
-        return POLL_S if passed == due_at else 0.0
-
-    def _sleep(self, seconds: float, seen: int) -> None:
         """Wait until jobs may have come, here or in another process: one thread listens for all.
 
         Args:
-            seconds: For how long at most.
-            seen: The number of batches that had made jobs ready when the caller looked for some.
+            seconds: For how long at most. It is never longer than an interval in which other processes must be looked after.
+            seen: What `seen` was before the caller looked for jobs: what came since then is not slept over.
         """
+        seconds = min(seconds, self._until_due())
         if not self._listening.acquire(blocking=False):
             self._sleep_here(seconds, seen)
             return
@@ -471,12 +446,25 @@ class ThreadCommit:
             if self._readied == seen:
                 self._jobs_came.wait(seconds)
 
-    def _wake_sleepers(self) -> None:
+    def wake(self) -> None:
+        """Wake all threads that sleep."""
         with self._sleepers:
             self._readied += 1
             self._jobs_came.notify_all()
         if self._listening.locked():
             self.engine.store.poke_self()
+
+    def _until_due(self) -> float:
+        """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
+        due_at = self.engine.wake_at
+        if due_at is None:
+            return POLL_S
+        left_ms = due_at - self.engine.clock.now()
+        if left_ms > 0:
+            return min(POLL_S, left_ms / 1_000)
+        # Nobody has looked since it was due: a worker without a free slot sleeps on, and does not spin.
+        passed, self._passed = self._passed, due_at
+        return POLL_S if passed == due_at else 0.0
 
 
 def _release(batch: Batch, keys: Sequence[int], token: int) -> None:

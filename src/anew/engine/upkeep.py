@@ -51,13 +51,13 @@ class Upkeep:
         self.interrupted = []
         watch_space(batch)
         more = lapse(batch) == PROMOTE_JOBS
-        more |= self.bury_sessions(batch)
+        more |= self.end_dead_sessions(batch)
         more |= self._reap(batch)
         more |= batch.store.sweep(SWEPT)
         batch.set_aside_unreadable(PROMOTE_JOBS)
         return more
 
-    def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS, *, noting: bool = True) -> bool:
+    def end_dead_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS, *, noting: bool = True) -> bool:
         """Give back some of what processes held that have died, and note the jobs; report whether there may be more."""
         store = batch.store
         for session in store.sessions():
@@ -205,7 +205,7 @@ def recover(engine: Engine, *, limit: int = RECOVERED) -> int:
 
 
 def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
-    if duties.bury_sessions(batch, limit, noting=False):
+    if duties.end_dead_sessions(batch, limit, noting=False):
         return True
     # Only now: the rows of these sessions have gone, and to find none among a million jobs takes 30 ms.
     orphans = batch.store.held_by(None, limit)

@@ -15,9 +15,10 @@ from anew.engine.crontab import remove_groups
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import ENDED, Job, Move, State
 from anew.jobs.decide import dead_purge_at
+from anew.jobs.ids import MAX_KEY
 from anew.jobs.patch import Patch, cancelled, killed, patched, redriven
 from anew.jobs.transitions import sources
-from anew.store.protocol import LAST_KEY, Filter, Page
+from anew.store.protocol import Filter, Page
 
 JUDGING_S = 0.004
 """Time in one batch for jobs that are judged by all that they are."""
@@ -190,7 +191,7 @@ def chosen_chunk(judge: Judge, change: ChunkChange, timer: Callable[[], float]) 
             return timer() >= until_s
 
         chosen: set[int] = set()
-        left_at = LAST_KEY
+        left_at = MAX_KEY
         for key in batch.store.find(where, Page(limit=CHUNK)):  # one by one: payloads may be long
             verdicts = [judge(job, is_over) for job in batch.store.load([key], payload=True)]
             if None in verdicts:

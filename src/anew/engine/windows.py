@@ -1,4 +1,4 @@
-"""Cuts out what people look at of a list of jobs: a window around something, and the next job that is like something.
+"""Cuts out what people look at of a list of jobs: a window around something, and the next job that matches a query.
 
 What is read does not grow with the list, but for `WALKED` jobs of a walk and `RANKED` of a count.
 """
@@ -91,13 +91,13 @@ class Found(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What jobs are like: a part of their queue's name, a part of their type; one of several, where they are given."""
+    """What a search looks for: parts of queues' names and of types. One of each must match; none given: any does."""
 
     queues: Sequence[str] = ()
     types: Sequence[str] = ()
 
     def fits(self, queue: str, kind: str) -> bool:
-        """Say whether a job of this queue and type is like that."""
+        """Report whether a job of this queue and type matches."""
         return _any_in(self.queues, queue) and _any_in(self.types, kind)
 
 
@@ -156,7 +156,7 @@ def search(
     *,
     forward: bool,
 ) -> Found:
-    """Find the next job that is like something.
+    """Find the next job that matches a query.
 
     Args:
         reader: The thread's.

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from anew.engine import Batch, Call, GroupCommit
-from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batch, open_batch
+from anew.engine.job_batches import BatchStatus, batch_status, commit_batch, new_batch, open_batch
 from anew.engine.progress import read_progress, report_progress
 from anew.errors import AnewError, InvalidInput, NotFound
 from anew.fwp import replies, times

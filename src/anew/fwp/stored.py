@@ -22,7 +22,7 @@ from anew.fwp.json_text import decode, repaired
 from anew.fwp.policies import DEAD_MS, Policies
 from anew.jobs.change import Decision
 from anew.jobs.codec import LAST_INSTANT, JobHooks
-from anew.jobs.moved import LatestFailure, MovedJob, Reserved
+from anew.jobs.moved import LatestFailure, MovedJob, Reservation
 from anew.jobs.records import BACKTRACE_BYTES, ERROR_TYPE_BYTES, MESSAGE_BYTES, cut_middle
 from anew.jobs.state import State
 
@@ -82,7 +82,7 @@ class StoredJobs:
             held = decode(_reservation, data)
             data, until = bytes(held.job), _instant(score)
             since = self._past(held.reserved_at)
-            reserved = Reserved(self._now if since is None else since, until, held.wid or "")
+            reserved = Reservation(self._now if since is None else since, until, held.wid or "")
         push = read_push(repaired(data))
         if score is None:
             push.job.queue = place.removeprefix(QUEUE)
@@ -90,7 +90,7 @@ class StoredJobs:
         return self._moved(job, State.READY if score is None else SETS[place], score, reserved)
 
     def _moved(
-        self, job: CheckedJob, state: State, score: float | None, reserved: Reserved | None
+        self, job: CheckedJob, state: State, score: float | None, reserved: Reservation | None
     ) -> MovedJob:
         pushed = self._policies.pushed(job, self._untied)
         fields = {name: getattr(pushed, name) for name in pushed.__struct_fields__}

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batch
+from anew.engine.job_batches import BatchStatus, batch_status, commit_batch, new_batch
 from anew.http.api import Context
 from anew.http.bodies import NULLS, decode
 from anew.http.formats import Format, written_in

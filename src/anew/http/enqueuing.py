@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from anew.engine import Batch, Call, Enqueue, Enqueued, Entry
-from anew.engine.groups import batch_status
+from anew.engine.job_batches import batch_status
 from anew.errors import AnewError, InvalidExpression, NotFound
 from anew.http.api import Context
 from anew.http.formats import JSON, Format, UnsupportedMediaType, body_format, written_in

@@ -22,7 +22,7 @@ from anew.http.query_strings import query_pairs
 from anew.http.replies import answering, error_words, retry_after
 from anew.http.router import Doc, Handler, Router
 from anew.http.turns import Turns
-from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.ids import COUNTER_BITS, MAX_KEY
 from anew.net.seam import Kind, Request
 from anew.topics import asked, reading, redelivery, registry
 from anew.topics.bodies import (
@@ -79,7 +79,6 @@ _KINDS: Final = {
 _ENDED = ("delivered", "dead", "cancelled")
 MOST_LIMIT: Final = 100
 MOST_COUNTED: Final = 100_000
-LAST_KEY: Final = (1 << 63) - 1
 _number = re.compile(r"[0-9]{1,9}").fullmatch
 
 
@@ -341,7 +340,7 @@ class TopicRoutes:
         if chosen.status is not None:
             asked.choice(chosen.status, "/status", reading.STATUSES)
         after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
-        after = min(max(after, (chosen.since << COUNTER_BITS) - 1), LAST_KEY)
+        after = min(max(after, (chosen.since << COUNTER_BITS) - 1), MAX_KEY)
         self._look(request, reading.deliveries(chosen, after, limit))
 
     def get_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:

@@ -163,7 +163,7 @@ def held(row: BreakerRow, settings: BreakerSettings, now: int) -> Start:
 
 
 def closed(row: BreakerRow, now: int) -> BreakerRow:
-    """Give a breaker closed: what it has counted says nothing about the service of now, but the held jobs are still to come."""
+    """Close a breaker: its counts say nothing about the service as it is now, but its held jobs are still to be released."""
     return BreakerRow(key=row.key, at=now, next_release_at=row.next_release_at)
 
 

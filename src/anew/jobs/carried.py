@@ -71,7 +71,7 @@ def _with_meta(job: NewJob, meta: bytes) -> PushedJob:
 
 
 def is_carried(meta: bytes | None) -> bool:
-    """Report whether the `meta` of a job without a `jid` is what it carries, and not what it has come to."""
+    """Report whether the `meta` of a job without a `jid` is what it carries, and not its result."""
     return meta is not None and meta[:1] == _HEAD[:1]
 
 
@@ -81,7 +81,7 @@ def carried_of(job: Job) -> dict[str, str]:
 
 
 def result_of(job: Job) -> bytes | None:
-    """Give what a job has come to, as JSON; None if that is not kept, or it has not completed."""
+    """Give a job's result, as JSON; None if it is not kept, or the job has not completed."""
     if job.state is not State.COMPLETED or job.jid is not None or job.meta is None:
         return None
     return result_beside(job.meta) if is_carried(job.meta) else job.meta

@@ -1,4 +1,4 @@
-"""What a decision about a job comes to: its arithmetic, the record of the attempt, and the change that is to be written."""
+"""The result of a decision about a job: its arithmetic, the record of the attempt, and the change that is to be written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         nominal_ms: The curve's wait, held to the cap, before any jitter.
         draw: The number in [0, 1) that was used, if one was.
         cap_ms: The cap on nominal waits, or else the ceiling on all waits, if there is either.
-        wait_ms: What it came to.
+        wait_ms: The wait that was decided.
         due_at: When the job runs again, epoch ms.
         asked: The failure asked for its wait, which no curve has given.
     """

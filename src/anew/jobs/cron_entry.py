@@ -17,7 +17,7 @@ from anew.jobs.cron_slots import OffsetAt, latest_slot, next_slot
 from anew.units import MINUTE_MS
 
 NO_CATCH_UP_MS = MINUTE_MS
-"""The patience with an entry that does not catch up: a minute is as fine as cron of five fields is, and a restart takes less."""
+"""How late an entry that does not catch up may still fire: a minute is the finest step of five fields, and a restart takes less."""
 
 
 class CronEntry(Struct, frozen=True, gc=False, kw_only=True):

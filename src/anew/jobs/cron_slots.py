@@ -15,7 +15,7 @@ from anew.jobs.cron import DAY_S, Cron
 OffsetAt = Callable[[int], int]
 
 _LOOK_S = 2 * DAY_S
-"""How far changes of the clocks are looked for, forth and back: more than any clock is from UTC, and so little that at most one
+"""How far before and after a time clock changes are looked for: more than any zone is from UTC, and so little that at most one
 change is found. Since 1970 no zone has changed its clocks twice within 6 days (zone data 2026)."""
 
 
@@ -95,7 +95,7 @@ def _next_elapsed(cron: Cron, after: int, offset_at: OffsetAt) -> int | None:
             start = end
         elif slot <= look:
             return slot
-        else:  # a day far ahead: no clock of the world shows it two days before
+        else:  # a day far ahead: in no zone has it begun two days before
             start = max(look, found // DAY_S * DAY_S - _LOOK_S)
 
 

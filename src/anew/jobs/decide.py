@@ -1,4 +1,7 @@
-"""Every decision about a job, made here once: what it becomes, when it runs again, why, and how long it is kept."""
+"""What a failure makes of a job, when it runs again and why; and how long an ended job is kept.
+
+The other ends of attempts are decided in `anew.jobs.interruption` and `anew.jobs.snoozing`.
+"""
 
 from __future__ import annotations
 
@@ -156,14 +159,13 @@ def decide_corruption(
     """
     failure = failure or Failed(message=wrong, error_type="Corrupt")
     decision = Decision("dead", f"corrupt: {wrong}")
-    phase = job.phase
     return _change(
         job if 0 <= job.attempts < MOST_ATTEMPTS else replace(job, attempts=0),
         failure,
         Move.DIE,
         decision,
         now,
-        phase=phase,
+        phase=job.phase,
         carry=job.carry,
         purge_at=corrupt_purge_at(job.retention, defaults, now),
         outcome="corrupt",
@@ -174,6 +176,11 @@ def corrupt_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> i
     """Decide until when a job that was set aside is kept."""
     purge_at = dead_purge_at(retention, defaults, now)
     return now + CORRUPT_KEPT_MS if purge_at is None else purge_at
+
+
+def no_chance() -> float:
+    """Stand in for the chance of a policy without jitter, which must use none."""
+    raise AssertionError("these waits have no jitter")
 
 
 def is_zizq_backoff(policy: bytes) -> bool:

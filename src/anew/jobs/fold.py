@@ -1,8 +1,8 @@
 """Folding: a new job is merged into a waiting job of the same key instead of being stored.
 
 A key has one open job at most; keys are global, over all queues. Who is open is remembered as the lock of a unique key of scope
-OPEN is, so `anew.jobs.unique` says what closes an open job; nothing opens it again. What the expressions mean is their language's
-business: here stands only when they are asked, and what follows.
+OPEN is, so `anew.jobs.unique` says what closes an open job; nothing opens it again. What the expressions mean is defined by their
+language; this module says when they are evaluated, and what follows.
 
 A new job may bring a `FoldRule`: then it is a call, of a program that debounces or merges its calls, and its own rule holds. Else
 the open job's expressions do.
@@ -32,7 +32,7 @@ MOST_CALL_BYTES = 1 << 20
 """Bytes of the payload of a call that may be folded: to write one in place of another takes a transaction 10 ms a MiB."""
 
 
-class Entry(StrEnum):
+class FoldEntry(StrEnum):
     """How a new job with a fold key comes in.
 
     APART: it is stored and never folded into. OPEN: it is stored and becomes the key's open job. ASK: the open job's own condition
@@ -125,7 +125,7 @@ def check_call(payload_bytes: int) -> None:
         )
 
 
-def entry_of(ready_at: int | None, holder: State | None, now: int, *, is_call: bool = False) -> Entry:
+def entry_of(ready_at: int | None, holder: State | None, now: int, *, is_call: bool = False) -> FoldEntry:
     """Decide how a new job with a fold key comes in.
 
     Args:
@@ -136,10 +136,10 @@ def entry_of(ready_at: int | None, holder: State | None, now: int, *, is_call: b
         is_call: It has a `FoldRule`.
     """
     if is_call:
-        return Entry.ASK if holder in (State.READY, State.SCHEDULED) else Entry.OPEN
+        return FoldEntry.ASK if holder in (State.READY, State.SCHEDULED) else FoldEntry.OPEN
     if ready_at is not None and ready_at > now:
-        return Entry.APART
-    return Entry.ASK if holder is State.READY else Entry.OPEN
+        return FoldEntry.APART
+    return FoldEntry.ASK if holder is State.READY else FoldEntry.OPEN
 
 
 def due_of(

@@ -20,7 +20,7 @@ class Hook(IntEnum):
 
     UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good; UNIQUE is a key to fold by too. COMPLETE and
     SUCCESS: it is this callback of a batch. FAILED: its batch counts it as failed; set at its first report that is no success.
-    ONCE: it is found by its producer's id, so that it is not stored again; nothing that happens to it means anything for that.
+    ONCE: it is found by its producer's id, so that it is not stored again, whatever happens to it.
     EXPIRED: it was not started in time, and ended by that; not set where its record goes with its end. LIMITED: a key bounds it
     (`anew.jobs.key_limits`).
     """

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from anew.backoff import Draws, Exhausted, Policy, next_wait
 from anew.jobs.change import Change, Decision, ended
-from anew.jobs.decide import Defaults, dead_purge_at
+from anew.jobs.decide import Defaults, dead_purge_at, no_chance
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed, Interrupted
 from anew.jobs.terms import retention_and_note
@@ -24,8 +24,8 @@ _WAITS = {
     ],
     "cap": "1m",
 }
-"""Once can happen to anybody; from the second in a row on 2, 4, 8 ... 60 s, without jitter, so that it can be said beforehand
-when such a job comes back."""
+"""After the first interruption no wait; from the second in a row on 2, 4, 8 ... 60 s. No jitter: so people can predict when such a
+job comes back."""
 
 
 def decide_interruption(job: Job, interrupted: Interrupted, *, defaults: Defaults, now: int) -> Change | None:
@@ -46,7 +46,7 @@ def decide_interruption(job: Job, interrupted: Interrupted, *, defaults: Default
         return None
     count = job.interruptions + 1
     text = "1 interruption" if count == 1 else f"{count} interruptions in a row"
-    answer = next_wait(_waits(limit), count, Draws(rng=_no_chance))
+    answer = next_wait(_waits(limit), count, Draws(rng=no_chance))
     if isinstance(answer, Exhausted):
         note = "" if job.retention is None else retention_and_note(job.retention)[1]
         purge_at = dead_purge_at(job.retention, defaults, now)
@@ -74,10 +74,6 @@ def limit_of(interrupted: Interrupted, defaults: Defaults) -> int:
 @lru_cache(maxsize=4)
 def _waits(limit: int) -> Policy:
     return Policy.from_json(_WAITS | {"limit": limit - 1})
-
-
-def _no_chance() -> float:
-    raise AssertionError("these waits have no jitter")
 
 
 def _change(

@@ -62,7 +62,7 @@ class Throttle(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def checked(throttle: Throttle) -> Throttle:
-    """Give a throttle that somebody has set back, if it says anything.
+    """Give a throttle that somebody has set, if it bounds anything.
 
     Raises:
         InvalidInput: It bounds nothing, a bound is negative, or its time or a number of its rate is not positive.
@@ -104,8 +104,8 @@ class Bucket(Struct, frozen=True, gc=False):
     """One bucket as stored; a key that has never started anything needs none.
 
     Attributes:
-        debt: What was drawn and has not run in again, in parts of a token: a token has `per_ms` parts, `count` of them run in
-            each millisecond, so nothing is ever rounded.
+        debt: What was drawn and is not refilled yet, in parts of a token: a token has `per_ms` parts, and each millisecond refills
+            `count` of them, so nothing is ever rounded.
         at: When that was true, epoch ms.
     """
 

@@ -26,7 +26,7 @@ class LatestFailure(Struct, frozen=True, kw_only=True, gc=False):
     decision: bytes
 
 
-class Reserved(Struct, frozen=True, gc=False):
+class Reservation(Struct, frozen=True, gc=False):
     """Who has reserved such a job: since when and until when, epoch ms, and the worker's id, "" if it has none."""
 
     since: int
@@ -47,4 +47,4 @@ class MovedJob(PushedJob, kw_only=True, gc=False):
     state: State
     failure: LatestFailure | None = None
     purge_at: int | None = None
-    reserved: Reserved | None = None
+    reserved: Reservation | None = None

@@ -1,4 +1,4 @@
-"""What an outside hand may change of a stored job, and what follows from it."""
+"""What a patch, a cancellation, a kill, a redrive or a release makes of a stored job."""
 
 from __future__ import annotations
 

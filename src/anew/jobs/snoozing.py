@@ -5,7 +5,7 @@ from __future__ import annotations
 from anew.backoff import Draws, Exhausted, Policy, next_wait
 from anew.jobs.change import Change, Decision, ended
 from anew.jobs.codec import LAST_INSTANT
-from anew.jobs.decide import Defaults, dead_purge_at
+from anew.jobs.decide import Defaults, dead_purge_at, no_chance
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Cancelled, Failed, Snoozed
 from anew.jobs.transitions import Move
@@ -13,7 +13,7 @@ from anew.units import format_duration
 
 _UNKNOWN = Policy.from_json({"curve": {"exponential": {"base": "10s"}}, "cap": "1h", "limit": 32})
 """For jobs whose task their worker does not know, as in the middle of a deployment: 10, 20, 40 s ... 42 min 40 s, then 1 h each,
-24 h 25 min 10 s in all. No jitter: each take is one of a worker that has something to do anyway."""
+24 h 25 min 10 s in all. No jitter: each try is a take by a worker that takes jobs anyway, and calls no service."""
 
 _WORDS = {
     "snoozed": "the worker asked to run it later",
@@ -45,7 +45,7 @@ def decide_snooze(job: Job, snoozed: Snoozed, *, before: int, defaults: Defaults
 
 
 def _decide_unknown(job: Job, snoozed: Snoozed, before: int, defaults: Defaults, now: int) -> Change:
-    answer = next_wait(_UNKNOWN, before + 1, Draws(rng=_no_chance))
+    answer = next_wait(_UNKNOWN, before + 1, Draws(rng=no_chance))
     if isinstance(answer, Exhausted):
         decision = Decision("dead", f"no worker that had it in {before + 1} tries knew its task, the limit")
         return _ended(job, snoozed, Move.DIE, decision, now, dead_purge_at(job.retention, defaults, now))
@@ -55,10 +55,6 @@ def _decide_unknown(job: Job, snoozed: Snoozed, before: int, defaults: Defaults,
     )
     decision = Decision("retry", reason, wait_ms=answer.wait_ms, due_at=due_at)
     return _ended(job, snoozed, Move.DELAY if job.attempts else Move.SNOOZE, decision, now, None)
-
-
-def _no_chance() -> float:
-    raise AssertionError("these waits have no jitter")
 
 
 def decide_cancel(job: Job, cancelled: Cancelled, *, defaults: Defaults, now: int) -> Change:

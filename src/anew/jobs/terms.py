@@ -46,7 +46,7 @@ def _policy_of_its_own(own: bytes | None, retry_limit: int | None, default: Poli
             policy = policy_from_json(own, default_limit=default.limit)
         except InvalidPolicy:
             return None
-    # The wire allows more retries than a policy counts; nobody lives to see the difference.
+    # The wire allows more retries than a policy counts; no job lives that long.
     return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT))
 
 

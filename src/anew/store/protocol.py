@@ -78,7 +78,7 @@ TakenRow = tuple[
 
 
 class Taken(NamedTuple):
-    """What a take came to.
+    """The result of a take.
 
     Attributes:
         rows: The jobs, in order of their line.
@@ -92,7 +92,7 @@ class Taken(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """What a reservation of jobs came to.
+    """The result of a reservation of jobs.
 
     Attributes:
         jobs: With their payloads, in the order of the queues asked for, each in order of its line.
@@ -196,9 +196,6 @@ class Identity:
     secret: bytes = field(repr=False)
     last_key: int
     last_failure: int
-
-
-LAST_KEY = (1 << 63) - 1
 
 
 class LeaseClock(NamedTuple):
@@ -409,7 +406,7 @@ class Store(Protocol):
         """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
 
     def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
-        """Write what completed jobs have come to, as their `meta`; jobs that are not kept, or have a `jid`, are left alone."""
+        """Write the results of completed jobs, as their `meta`; jobs that are not kept, or have a `jid`, are left alone."""
 
     def apply(self, changes: Sequence[Change], workers: Mapping[int, str | None] = NOBODY) -> list[int]:
         """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written.

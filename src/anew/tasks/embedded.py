@@ -12,8 +12,8 @@ from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
 from anew.engine.batch import Batch
 from anew.engine.breakers import all_breakers, close_breaker
 from anew.engine.crontab import NewCron, has_entries, replace_group
-from anew.engine.groups import NO_BATCH, commit_batch, new_batch
 from anew.engine.hooks import Entry
+from anew.engine.job_batches import NO_BATCH, commit_batch, new_batch
 from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
 from anew.errors import NotFound

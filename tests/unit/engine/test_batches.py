@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from anew.engine import Acknowledge, Enqueued, Entry, Fetch, Reject
-from anew.engine.groups import batch_status, commit_batch, new_batch, open_batch
+from anew.engine.job_batches import batch_status, commit_batch, new_batch, open_batch
 from anew.engine.verbs import cancel_one, delete_one
 from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs import Failed

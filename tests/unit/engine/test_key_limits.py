@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from anew.engine import Batch, Fetch
-from anew.engine.groups import commit_batch, new_batch
+from anew.engine.job_batches import commit_batch, new_batch
 from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, patch_one, pause_one, redrive_one
 from anew.jobs import HoldEnd, HoldKind, State

@@ -24,20 +24,10 @@ def test_retries_count_by_attempt_up_to_the_last_counter() -> None:
     assert (stats.retries[1], stats.retries[25], stats.retries[26], sum(stats.retries)) == (2, 1, 3, 6)
 
 
-def test_what_did_not_last_is_forgotten() -> None:
+def test_what_did_not_last_is_forgotten_but_for_batches_and_commits() -> None:
     stats = Stats()
-    names = (
-        "enqueued",
-        "taken",
-        "completed",
-        "failed",
-        "died",
-        "released",
-        "promoted",
-        "reaped",
-        "expired",
-        "stale",
-    )
+    names = [name for name in stats.__struct_fields__ if isinstance(getattr(stats, name), int)]
+    assert len(names) == 12
     for at, name in enumerate(names, 1):
         setattr(stats, name, at)
     stats.count_retry(3)
@@ -46,6 +36,8 @@ def test_what_did_not_last_is_forgotten() -> None:
         setattr(stats, name, 100)
     stats.count_retry(3)
     stats.count_retry(9)
+    stats.batch_size.add(5)
     stats.reset(mark)
-    assert [getattr(stats, name) for name in names] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert [getattr(stats, name) for name in names] == list(range(1, 13))
     assert (stats.retries[3], sum(stats.retries)) == (1, 1)
+    assert sum(stats.batch_size.buckets) == 1

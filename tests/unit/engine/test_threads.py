@@ -676,7 +676,7 @@ def test_a_sleeper_that_does_not_look_is_woken_once_for_what_is_due(monkeypatch:
     rig = Rig()
     engine = ThreadCommit(rig.engine)
     slept: list[float] = []
-    monkeypatch.setattr(engine, "_sleep", lambda seconds, seen: slept.append(seconds))
+    monkeypatch.setattr(engine, "_sleep_here", lambda seconds, seen: slept.append(seconds))
     engine.enqueue([new_job(ready_at=NOW + 20), new_job(ready_at=NOW + 70)])
     engine.sleep(1.0, engine.seen)
     rig.clock.advance(20)

@@ -15,7 +15,7 @@ from anew.fwp.jobs import meta_of
 from anew.fwp.policies import Policies
 from anew.fwp.stored import StoredJobs
 from anew.jobs import State
-from anew.jobs.moved import LatestFailure, MovedJob, Reserved
+from anew.jobs.moved import LatestFailure, MovedJob, Reservation
 
 NOON = 1_767_268_800_000
 """2026-01-01T12:00:00Z: 20,454 days and 12 hours."""
@@ -127,7 +127,7 @@ def test_a_running_job_stays_reserved() -> None:
     }
     found = moved("working", reservation, NOON / 1_000 + 480)
     assert (found.state, found.jid) == (State.IN_FLIGHT, "abcdefgh")
-    assert found.reserved == Reserved(NOON - 120_000, NOON + 480_000, "worker-7")
+    assert found.reserved == Reservation(NOON - 120_000, NOON + 480_000, "worker-7")
     assert found.ready_at == NOON - 3_600_000 + 500
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from anew.jobs import Move, State
 from anew.jobs.codec import LAST_INSTANT, FoldRule
-from anew.jobs.fold import Entry, call_digest, due_of, entry_of, expires_of, fold_digest
+from anew.jobs.fold import FoldEntry, call_digest, due_of, entry_of, expires_of, fold_digest
 from anew.jobs.unique import Effect, End, Scope, effect_of, parts_digest, text_digest
 
 from .helpers import NOW
@@ -13,19 +13,19 @@ from .helpers import NOW
 @pytest.mark.parametrize(
     ("ready_at", "holder", "expected"),
     [
-        (None, None, Entry.OPEN),
-        (None, State.READY, Entry.ASK),  # checklist 35 and 36
-        (NOW, State.READY, Entry.ASK),
-        (NOW - 1, State.READY, Entry.ASK),
-        (None, State.IN_FLIGHT, Entry.OPEN),  # checklist 39 of Zizq's API
-        (None, State.SCHEDULED, Entry.OPEN),
-        (None, State.RETRYING, Entry.OPEN),
-        (None, State.COMPLETED, Entry.OPEN),
-        (NOW + 1, None, Entry.APART),  # checklist 40
-        (NOW + 1, State.READY, Entry.APART),
+        (None, None, FoldEntry.OPEN),
+        (None, State.READY, FoldEntry.ASK),  # checklist 35 and 36
+        (NOW, State.READY, FoldEntry.ASK),
+        (NOW - 1, State.READY, FoldEntry.ASK),
+        (None, State.IN_FLIGHT, FoldEntry.OPEN),  # checklist 39 of Zizq's API
+        (None, State.SCHEDULED, FoldEntry.OPEN),
+        (None, State.RETRYING, FoldEntry.OPEN),
+        (None, State.COMPLETED, FoldEntry.OPEN),
+        (NOW + 1, None, FoldEntry.APART),  # checklist 40
+        (NOW + 1, State.READY, FoldEntry.APART),
     ],
 )
-def test_how_a_new_job_comes_in(ready_at: int | None, holder: State | None, expected: Entry) -> None:
+def test_how_a_new_job_comes_in(ready_at: int | None, holder: State | None, expected: FoldEntry) -> None:
     assert entry_of(ready_at, holder, NOW) is expected
 
 
@@ -46,19 +46,19 @@ def test_a_key_to_fold_by_is_no_unique_key() -> None:
 @pytest.mark.parametrize(
     ("holder", "expected"),
     [
-        (None, Entry.OPEN),
-        (State.READY, Entry.ASK),
-        (State.SCHEDULED, Entry.ASK),
-        (State.RETRYING, Entry.OPEN),  # it has begun with the arguments that it has
-        (State.IN_FLIGHT, Entry.OPEN),
-        (State.COMPLETED, Entry.OPEN),
-        (State.DEAD, Entry.OPEN),
-        (State.CANCELLED, Entry.OPEN),
+        (None, FoldEntry.OPEN),
+        (State.READY, FoldEntry.ASK),
+        (State.SCHEDULED, FoldEntry.ASK),
+        (State.RETRYING, FoldEntry.OPEN),  # it has begun with the arguments that it has
+        (State.IN_FLIGHT, FoldEntry.OPEN),
+        (State.COMPLETED, FoldEntry.OPEN),
+        (State.DEAD, FoldEntry.OPEN),
+        (State.CANCELLED, FoldEntry.OPEN),
     ],
 )
 @pytest.mark.parametrize("ready_at", [None, NOW, NOW + 60_000])
 def test_a_call_is_folded_into_whatever_waits_and_has_not_begun(
-    holder: State | None, expected: Entry, ready_at: int | None
+    holder: State | None, expected: FoldEntry, ready_at: int | None
 ) -> None:
     assert entry_of(ready_at, holder, NOW, is_call=True) is expected
 

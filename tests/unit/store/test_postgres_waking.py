@@ -16,7 +16,7 @@ import pytest
 from anew.engine import ThreadCommit
 from anew.jobs import NewJob
 from anew.store.postgres import open_postgres
-from anew.store.postgres.presence import CHANNEL, TELL_S, Word
+from anew.store.postgres.presence import CHANNEL, TELL_S, TellPace
 from anew.tasks.opening import open_engine
 from tests.conformance.helpers import new_job, put
 from tests.postgres import empty_database, no_standby_confirms, server, waiting_for_standby
@@ -80,11 +80,11 @@ def test_reliability_41_no_transaction_with_jobs_waits_for_the_lock_of_a_notify(
 
 def test_word_of_ready_jobs_is_sent_once_for_many_commits() -> None:
     now = 100.0
-    word = Word(lambda: now)
+    pace = TellPace(lambda: now)
     sent = asked = 0
     for _ in range(1_000):  # a second, with a commit each millisecond
-        asked += word.ask()
-        sent += word.is_due()
+        asked += pace.ask()
+        sent += pace.is_due()
         now += 0.001
     assert sent == round(1 / TELL_S)
     assert asked <= sent + 1
@@ -93,19 +93,19 @@ def test_word_of_ready_jobs_is_sent_once_for_many_commits() -> None:
 
 def test_the_first_word_is_sent_at_once_and_the_last_is_not_forgotten() -> None:
     now = 100.0
-    word = Word(lambda: now)
-    assert word.left_s(2.0) == 2.0
-    assert word.ask()
-    assert word.left_s(2.0) == 0.0
-    assert word.is_due()
-    assert not word.is_due()
+    pace = TellPace(lambda: now)
+    assert pace.left_s(2.0) == 2.0
+    assert pace.ask()
+    assert pace.left_s(2.0) == 0.0
+    assert pace.is_due()
+    assert not pace.is_due()
     now += 0.25 * TELL_S
-    assert word.ask()
-    assert not word.ask(), "it is on its way"
-    assert not word.is_due()
-    assert word.left_s(2.0) == pytest.approx(0.75 * TELL_S)
+    assert pace.ask()
+    assert not pace.ask(), "it is on its way"
+    assert not pace.is_due()
+    assert pace.left_s(2.0) == pytest.approx(0.75 * TELL_S)
     now += 0.75 * TELL_S
-    assert word.is_due()
+    assert pace.is_due()
 
 
 def test_reliability_41_others_are_told_after_commits_and_few_times(database: str) -> None:

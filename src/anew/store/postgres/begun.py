@@ -15,9 +15,7 @@ from psycopg.pq import ExecStatus
 from anew.store.postgres.opening import Connection, let_go_in_child
 from anew.store.postgres.primary import Primary
 from anew.store.postgres.renewal import Renewal
-
-MOST_SLOTS = 4_096
-"""Slots of a process whose jobs are noted: more than it runs at one time."""
+from anew.store.sql.link import MOST_SLOTS
 
 MOST_UNANSWERED = 1_000
 """Notes without an answer, at which the connection counts as lost: libpq keeps what the network does not take."""

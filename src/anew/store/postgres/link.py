@@ -554,12 +554,12 @@ class PostgresLink:
     def enter_to_close(self) -> None:
         """Nothing: `begin` waits for the turn."""
 
-    def close(self, say_goodbye: Callable[[], None]) -> None:
+    def close(self, end_session: Callable[[], None]) -> None:
         if self._forked:
             return
         try:
             if not self._abandoned:
-                say_goodbye()
+                end_session()
         except (StoreBusy, StoreFailed, psycopg.Error):
             pass  # whoever comes next finds the lock free, and forgets this session
         finally:

@@ -306,7 +306,7 @@ def _present(connection: Connection) -> int:
 
 
 def identify(connection: Connection) -> Identity:
-    """Read what the store knows about itself, or make it up at its first opening."""
+    """Read the store's identity, or create it at the first opening."""
     fresh = {
         "tag": "0" + "".join(secrets.choice(_TAG_LETTERS) for _ in range(8)),
         "secret": secrets.token_hex(32),

@@ -142,7 +142,7 @@ WHERE job.id IN (@marks);
 
 -- name: leave_deliveries
 -- Deliveries of messages that are removed, and whose jobs somebody has removed: they are over.
-UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND status = 0
+UPDATE delivery SET status = @DELIVERY_CANCELLED, purge_at = ? WHERE message IN (@marks) AND status = @DELIVERY_LIVE
     AND (SELECT 1 FROM job WHERE job.id = delivery.job) IS NULL;
 
 -- name: subscription_at

@@ -67,7 +67,7 @@ class Presence:
         for one in (self._out, self._in, self._stop_in):
             one.setblocking(False)
         self._connection: Connection | None = None
-        self._word = Word()
+        self._pace = TellPace()
         self._thread = threading.Thread(target=self._live, name="anew-presence", daemon=True)
         self._thread.start()
 
@@ -82,7 +82,7 @@ class Presence:
 
     def tell(self) -> None:
         """Have other processes woken, soon; from the thread that commits."""
-        if self._word.ask():
+        if self._pace.ask():
             self._stop_out.send(b"!")
 
     def fileno(self) -> int:
@@ -143,9 +143,9 @@ class Presence:
             if shown != session and _show(connection, session):
                 shown = session
                 self._shown.set()
-            if self._word.is_due():
+            if self._pace.is_due():
                 self._tell(connection)
-            wait_s = self._word.left_s(BEAT_S if shown == session else AGAIN_S)
+            wait_s = self._pace.left_s(BEAT_S if shown == session else AGAIN_S)
             ready = _readable([connection, self._stop_in], wait_s)
             if self._is_over(ready):
                 return False
@@ -191,7 +191,7 @@ def _show(connection: Connection, session: int) -> bool:
     return bool(taken)
 
 
-class Word:
+class TellPace:
     """When others are told that there are ready jobs: at once, and no more often than every `TELL_S`.
 
     Args:

@@ -11,7 +11,6 @@ from typing import Any
 
 from anew.jobs.key_limits import Place
 from anew.store.protocol import FIRST_PLACE, UNSORTED, JobList
-from anew.store.sql.queues import LOWEST
 from anew.store.sql.statements import Run
 
 FIRST_PIECE = 16
@@ -52,7 +51,7 @@ def _count(run: Run, name: str, bound: tuple[Any, ...]) -> int:
 def _firsts(run: Run, place: Place, limit: int, forward: bool) -> list[tuple[int, int, str]]:
     """Give the next place in each line, or in as many lines as can have one of the next `limit`."""
     if place == FIRST_PLACE and forward:
-        heads = run("first_heads", (*LOWEST, limit)).fetchall()
+        heads = run("first_heads", (*place, limit)).fetchall()
         rows = heads + run("paused_lines").fetchall()
     else:
         rows = run(f"lines_{_side(forward)}", place).fetchall()

@@ -11,6 +11,9 @@ from anew.store.protocol import Device, Identity, OutboxRows
 from anew.store.sql.reader import ReadLink
 from anew.store.sql.statements import Run, Statements
 
+MOST_SLOTS = 4_096
+"""Slots of a process whose jobs `note_begun` notes: more than it runs at one time."""
+
 
 class Link(Protocol):
     """A process's way to one store. What has no text here is said in `anew.store.protocol.Store`.
@@ -100,10 +103,10 @@ class Link(Protocol):
     def abandon(self, reason: str) -> None: ...
 
     def enter_to_close(self) -> None:
-        """Wait, for a while, for the turn in which this process says goodbye."""
+        """Wait, for a while, for the turn in which this process ends its session."""
 
-    def close(self, say_goodbye: Callable[[], None]) -> None:
-        """Let go of everything; before that, unless the store was abandoned, `say_goodbye` removes the session."""
+    def close(self, end_session: Callable[[], None]) -> None:
+        """Let go of everything; before that, unless the store was abandoned, `end_session` is called."""
 
     def close_in_child(self) -> None:
         """In a forked child: let go of what would keep the parent's session alive, and refuse everything from now on."""

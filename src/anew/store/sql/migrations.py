@@ -37,13 +37,21 @@ def steps_from(package: str, present: int) -> list[tuple[int, str]]:
     Raises:
         NewerStore: It was written by a newer program.
     """
-    steps = migrations(package)
-    newest = steps[-1][0]
+    refuse_newer(package, present)
+    return [step for step in migrations(package) if step[0] > present]
+
+
+def refuse_newer(package: str, present: int, what: str = "the store") -> int:
+    """Give the number of the schema that this program writes; `what` is named if it has a newer one.
+
+    Raises:
+        NewerStore: It was written by a newer program.
+    """
+    newest = migrations(package)[-1][0]
     if present > newest:
-        raise NewerStore(
-            f"the store has schema {present}, this program knows up to {newest}; run the newer Anew that wrote it"
-        )
-    return [step for step in steps if step[0] > present]
+        known = f"{what} has schema {present}, this program knows up to {newest}"
+        raise NewerStore(f"{known}; use the newer Anew that wrote it")
+    return newest
 
 
 def examine_schema(package: str, present: int, facts: dict[str, str]) -> Iterator[Finding]:

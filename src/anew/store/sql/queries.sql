@@ -3,11 +3,11 @@
 -- wait for the network at each of PostgreSQL's.
 --
 -- `@rows(n)` stands for as many rows of n marks as a batch needs; `@rows(type, ...)` for the same where PostgreSQL cannot know the types
--- of their columns; `@marks` for one mark a key. `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns
--- that `rows.py` reads by place, `@counters` for one column a state. What the engines say in different words: `@by(index)` names the index
--- to use, `@bytes(text)` gives a text undecoded, `@least` and `@most` choose among values. `@then(table ON ...)` joins in this order,
--- `@first(SELECT ...)` asks whether a key is one of the few that a statement finds, `@none(SELECT ...)` whether it finds nothing:
--- PostgreSQL is to look these up row by row, whatever it believes of the tables' sizes.
+-- of their columns; `@marks` for one mark a key. `@READY`, `@KEY_BLOCKED`, `@DELIVERY_LIVE` and their like stand for the codes of states,
+-- `@job` and `@taken` for the columns that `rows.py` reads by place, `@counters` for one column a state. What the engines say in
+-- different words: `@by(index)` names the index to use, `@bytes(text)` gives a text undecoded, `@least` and `@most` choose among values.
+-- `@then(table ON ...)` joins in this order, `@first(SELECT ...)` asks whether a key is one of the few that a statement finds,
+-- `@none(SELECT ...)` whether it finds nothing: PostgreSQL is to look these up row by row, whatever it believes of the tables' sizes.
 --
 -- Jobs that are named by their keys are compared as `state + 0 = ...`: no partial index has that, and PostgreSQL, whose plans may be
 -- made before it has seen many rows, would else walk the index of all jobs in flight for the sake of a few.
@@ -127,7 +127,7 @@ DELETE FROM progress WHERE jid @first(SELECT jid FROM progress WHERE updated_at 
 
 -- name: extend_hold
 -- A reservation lasts longer, never shorter.
-UPDATE job SET hold_deadline = @most(hold_deadline, ?) WHERE id = ? AND state + 0 = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
+UPDATE job SET hold_deadline = @most(hold_deadline, ?) WHERE id = ? AND state + 0 = @IN_FLIGHT AND hold_kind = @RESERVATION AND hold_token = ?;
 
 -- name: insert_payload
 -- One part of a payload that is kept apart.
@@ -379,7 +379,7 @@ DELETE FROM slot WHERE queue = ?;
 
 -- name: named
 -- Reserved jobs by their producers' ids, the one that was taken last behind the others.
-SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT AND hold_kind = 20 ORDER BY dequeued_at, id;
+SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT AND hold_kind = @RESERVATION ORDER BY dequeued_at, id;
 
 -- name: payload
 -- All parts of a payload, in order.
@@ -562,7 +562,7 @@ DELETE FROM attempt WHERE job_id IN (@marks);
 -- Counts of dropped records of deleted jobs.
 DELETE FROM attempt_count WHERE job_id IN (@marks);
 
--- name: bury
+-- name: set_aside
 -- A job whose state cannot be read: no statement that names states would ever meet it again.
 UPDATE job SET state = ?, purge_at = ?, failed_at = ?, records = records + 1, hold_kind = NULL, hold_token = NULL,
     hold_owner = NULL, hold_deadline = NULL
@@ -572,8 +572,8 @@ WHERE id = ? AND state NOT IN (@STATES) RETURNING queue, attempts;
 SELECT id, @bytes(queue), @bytes(type) FROM job;
 
 -- name: rename
--- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that nothing but `bury` takes it.
-UPDATE job SET queue = ?, type = ?, state = 35 WHERE id = ?;
+-- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that `set_aside` alone takes it.
+UPDATE job SET queue = ?, type = ?, state = @NO_STATE WHERE id = ?;
 
 -- name: queue_texts
 SELECT @bytes(name) FROM queue @unindexed;
@@ -915,10 +915,10 @@ INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
 -- those that have blocked jobs, or all (?3 = 1).
 SELECT @bytes(name), bounds, debt, at, look_at, closed_until, probing,
     (SELECT count(*) FROM (SELECT 1 FROM limited AS r @then(job ON job.id = r.job_id)
-        WHERE r.name = k.name AND r.standing = 2 AND job.state + 0 = @IN_FLIGHT LIMIT ?5) AS running),
-    (SELECT count(*) FROM (SELECT 1 FROM limited AS b WHERE b.name = k.name AND b.standing = 1 LIMIT ?5) AS blocked)
+        WHERE r.name = k.name AND r.standing = @KEY_RUNNING AND job.state + 0 = @IN_FLIGHT LIMIT ?5) AS running),
+    (SELECT count(*) FROM (SELECT 1 FROM limited AS b WHERE b.name = k.name AND b.standing = @KEY_BLOCKED LIMIT ?5) AS blocked)
 FROM (SELECT * FROM limit_key WHERE name > ?1 ORDER BY name LIMIT ?2) AS k
-WHERE ?3 = 1 OR (SELECT 1 FROM limited AS f WHERE f.name = k.name AND f.standing = 1 LIMIT 1) IS NOT NULL
+WHERE ?3 = 1 OR (SELECT 1 FROM limited AS f WHERE f.name = k.name AND f.standing = @KEY_BLOCKED LIMIT 1) IS NOT NULL
 ORDER BY name LIMIT ?4;
 
 -- name: limit_at
@@ -933,14 +933,14 @@ WHERE limited.job_id IN (@marks) ORDER BY limited.job_id;
 -- name: limited_running
 -- How many jobs of keys run: what stands so and is in flight. A row that was left standing so counts for nothing.
 SELECT limited.name, count(*) FROM limited @then(job ON job.id = limited.job_id)
-WHERE limited.name IN (@marks) AND limited.standing = 2 AND job.state + 0 = @IN_FLIGHT GROUP BY limited.name;
+WHERE limited.name IN (@marks) AND limited.standing = @KEY_RUNNING AND job.state + 0 = @IN_FLIGHT GROUP BY limited.name;
 
 -- name: blocked_queues
 -- The queues in which jobs of a key are blocked; as many entries of the index are read as there are queues.
 WITH RECURSIVE found (queue) AS (
-    SELECT min(queue) FROM limited WHERE name = ?1 AND standing = 1
+    SELECT min(queue) FROM limited WHERE name = ?1 AND standing = @KEY_BLOCKED
     UNION ALL
-    SELECT (SELECT min(queue) FROM limited WHERE name = ?1 AND standing = 1 AND queue > found.queue) FROM found WHERE queue IS NOT NULL
+    SELECT (SELECT min(queue) FROM limited WHERE name = ?1 AND standing = @KEY_BLOCKED AND queue > found.queue) FROM found WHERE queue IS NOT NULL
 )
 SELECT queue FROM found WHERE queue IS NOT NULL;
 
@@ -971,7 +971,7 @@ UPDATE job SET state = @READY WHERE id IN (@marks) AND state + 0 = @BLOCKED RETU
 
 -- name: free_limited
 -- Jobs to which something else happens.
-UPDATE limited SET standing = 0, queue = NULL, priority = NULL WHERE job_id IN (@marks) RETURNING name;
+UPDATE limited SET standing = @KEY_FREE, queue = NULL, priority = NULL WHERE job_id IN (@marks) RETURNING name;
 
 -- name: remove_limited
 -- Jobs that are removed.
@@ -987,21 +987,21 @@ DELETE FROM limited WHERE @none(SELECT 1 FROM job WHERE id = limited.job_id) RET
 -- name: blocked_amiss
 -- For the doctor: blocked jobs of which that is not known, so that nothing would ever put them into line.
 SELECT id FROM job WHERE state = @BLOCKED AND @none(SELECT 1 FROM limited
-    WHERE job_id = job.id AND standing = 1 AND queue = job.queue AND priority = job.priority);
+    WHERE job_id = job.id AND standing = @KEY_BLOCKED AND queue = job.queue AND priority = job.priority);
 
 -- name: limited_amiss
 -- For the doctor: jobs that stand otherwise with their keys than their rows say.
 SELECT limited.job_id FROM limited @then(job ON job.id = limited.job_id)
-WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIGHT OR standing = 3 AND state <> @READY;
+WHERE (standing = @KEY_BLOCKED) <> (state = @BLOCKED) OR standing = @KEY_RUNNING AND state <> @IN_FLIGHT OR standing = @KEY_UNBLOCKED AND state <> @READY;
 
 -- name: keys_forgotten
 -- Keys with blocked jobs that nothing would have looked at: no job that runs or was unblocked, and no time. Keys without a job
 -- that nothing would have removed.
-SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
+SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = @KEY_BLOCKED
     AND @none(SELECT 1 FROM limit_key WHERE name = l.name AND (look_at IS NOT NULL OR closed_until = 9223372036854775807))
-    AND @none(SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
+    AND @none(SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = @KEY_UNBLOCKED)
     AND @none(SELECT 1 FROM limited AS r @then(job ON job.id = r.job_id)
-        WHERE r.name = l.name AND r.standing = 2 AND job.state + 0 = @IN_FLIGHT)
+        WHERE r.name = l.name AND r.standing = @KEY_RUNNING AND job.state + 0 = @IN_FLIGHT)
 UNION ALL
 SELECT name FROM limit_key WHERE look_at IS NULL AND @none(SELECT 1 FROM limited WHERE limited.name = limit_key.name);
 
@@ -1106,7 +1106,7 @@ SELECT @delivery FROM delivery WHERE subscription = ? AND id <= ? ORDER BY id DE
 
 -- name: dead_deliveries
 -- Dead deliveries.
-SELECT @delivery FROM delivery WHERE status = 2 AND id > ? AND id <= ? ORDER BY id LIMIT ?;
+SELECT @delivery FROM delivery WHERE status = @DELIVERY_DEAD AND id > ? AND id <= ? ORDER BY id LIMIT ?;
 
 -- name: deliveries_between
 -- Deliveries of all subscriptions.
@@ -1156,7 +1156,7 @@ DELETE FROM message WHERE id @first(SELECT id FROM message WHERE purge_at <= ? O
 
 -- name: leave_deliveries
 -- Deliveries of messages that are removed, and whose jobs somebody has removed: they are over.
-UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND status = 0
+UPDATE delivery SET status = @DELIVERY_CANCELLED, purge_at = ? WHERE message IN (@marks) AND status = @DELIVERY_LIVE
     AND @none(SELECT 1 FROM job WHERE job.id = delivery.job);
 
 -- name: purge_publications
@@ -1188,7 +1188,7 @@ SELECT health FROM subscription WHERE length(health) > 2;
 
 -- name: blocked_since
 -- The first blocked job of each key, and the oldest of them.
-SELECT min(first) FROM (SELECT (SELECT job_id FROM limited WHERE name = k.name AND standing = 1 AND queue = ?1
+SELECT min(first) FROM (SELECT (SELECT job_id FROM limited WHERE name = k.name AND standing = @KEY_BLOCKED AND queue = ?1
     ORDER BY priority, job_id LIMIT 1) AS first FROM limit_key AS k) AS firsts;
 
 -- name: delivery_task

@@ -12,7 +12,9 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from anew.jobs.codec import OWN_QUEUE
+from anew.jobs.key_limits import Place
 from anew.jobs.state import State
+from anew.store.protocol import FIRST_PLACE
 from anew.store.sql.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
 from anew.store.sql.slots import Slots
 from anew.store.sql.statements import Run, in_lists, in_widths, write_rows
@@ -20,11 +22,8 @@ from anew.store.sql.statements import Run, in_lists, in_widths, write_rows
 T = TypeVar("T")
 Counted = Mapping[str, Mapping[State, int]]
 
-Place = tuple[int, int]
-"""A job's place in line: priority, key."""
-
 Head = tuple[int, int, str]
-"""The same of the first in a queue, and the queue."""
+"""The place of the first job in a queue's line, and the queue."""
 
 Heads = Mapping[str, Place | None]
 """Who is first in some queues; None: nobody."""
@@ -47,9 +46,6 @@ FEW = 8
 _AT: dict[int | None, int] = {code: at for at, code in enumerate(COUNTED.values())}
 _READY_AT, _IN_FLIGHT_AT, _BLOCKED_AT = _AT[READY], _AT[IN_FLIGHT], _AT[BLOCKED]
 _EMPTY = [0] * len(_AT)
-LOWEST: Place = (-1, -1)
-"""A place before all others."""
-
 _UNSEEN: Place = (-2, -2)
 
 
@@ -74,7 +70,7 @@ class _Queue:
         self.head: Place | None = None if row[-1] is None else (row[-2], row[-1])
         self.stored_jobs: list[int] = self.jobs.copy()
         self.stored_head = self.head
-        self.start = LOWEST if self.head is None else self.head
+        self.start = FIRST_PLACE if self.head is None else self.head
 
     def ready(self) -> int:
         """Give how many of its jobs are ready, in its line or blocked."""
@@ -105,19 +101,21 @@ class Queues:
         self.slots = Slots(run)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
-        self._first = LOWEST  # no head in a row stands before it: searches begin there, see `_Queue.start`
+        self._first = (
+            FIRST_PLACE  # no head in a row stands before it: searches begin there, see `_Queue.start`
+        )
         # Of the changed ones, those whose head must be looked up.
         self._unseen: dict[str, _Queue] = {}
         # Queues whose ready jobs the open transaction has counted anew, and how many there were before it.
         self._ready_before: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Believe the rows again."""
+        """Drop what is remembered: the rows are read again."""
         self._known.clear()
         self._changed.clear()
         self._unseen.clear()
         self._ready_before.clear()
-        self._first = LOWEST
+        self._first = FIRST_PLACE
         self.slots.forget()
 
     def read(self, queues: Iterable[str]) -> None:
@@ -228,11 +226,9 @@ class Queues:
 
     def touched_ready(self) -> list[str]:
         """List the queues that may have jobs to take since the open transaction began, and that have some."""
-        touched = (
-            {**self._ready_before, **dict.fromkeys(self.slots.over, 0)}
-            if self.slots.over
-            else self._ready_before
-        )
+        touched = self._ready_before
+        if self.slots.over:
+            touched = {**touched, **dict.fromkeys(self.slots.over, 0)}
         return [name for name in touched if self.takeable(name) > 0]
 
     def touch(self, names: Iterable[str]) -> None:
@@ -305,7 +301,7 @@ class Queues:
         queue = self._get(name)
         queue.head = _UNSEEN
         if came:
-            queue.start = LOWEST
+            queue.start = FIRST_PLACE
         self._changed[name] = self._unseen[name] = queue
 
     def append(self, places: Iterable[tuple[str, int]], keys: Callable[[], FirstKeys]) -> None:
@@ -325,7 +321,7 @@ class Queues:
                 queue.head = queue.start = (priority, found[name, priority])
                 self._changed[name] = queue
             elif priority < queue.start[0]:  # its head must be looked up
-                queue.start = LOWEST
+                queue.start = FIRST_PLACE
 
     def took(self, heads: Heads) -> None:
         """Note who is first now in queues from which jobs were taken."""

@@ -31,14 +31,13 @@ class Records:
         run: Runs a statement on the writer's connection.
         payloads: What else deleted jobs leave.
         first: Records of a job's first failures that are kept in full.
-        last: Records of its last failures that are; both 0 keeps all.
+        last: Records of its last failures that are, one at least, which says why a job is dead; both 0 keeps all.
     """
 
     def __init__(self, run: Run, payloads: Payloads, first: int, last: int) -> None:
         self._run = run
         self._payloads = payloads
-        self._first = first
-        self._last = last
+        self._first, self._last = first, max(last, 1) if first or last else 0
 
     def add(
         self,
@@ -48,9 +47,8 @@ class Records:
     ) -> None:
         """Write the attempts of some changes; `counts` says how many records each of their jobs has then."""
         self.write([attempt_values(change, workers.get(change.key)) for change in changes])
-        if self._first or self._last:
-            most = self._first + max(self._last, 1)  # the last one says why a job is dead
-            self._drop_middle([key for key, n in counts if n > most])
+        if self._last:
+            self._drop_middle([key for key, n in counts if n > self._first + self._last])
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write records as they are."""
@@ -59,7 +57,7 @@ class Records:
     def _drop_middle(self, keys: Sequence[int]) -> None:
         """Keep the first and the last records of jobs that have too many, and count those between."""
         for key in keys:
-            found = self._run("middle_attempts", (key, self._first, max(self._last, 1), WIDTH))
+            found = self._run("middle_attempts", (key, self._first, self._last, WIDTH))
             rows = found.fetchall()
             if not rows:
                 continue

@@ -33,6 +33,9 @@ CODE: Final[dict[State, int]] = {
 BLOCKED: Final = 32
 """A ready job that stands in no line, as its key lets it start no more (`anew.jobs.key_limits`): no index of `job` holds it."""
 
+NO_STATE: Final = 35
+"""What a job has in place of a state whose queue or type cannot be read: no index of `job` holds it, and it is set aside."""
+
 STATE: Final[dict[int, State]] = {code: state for state, code in CODE.items()} | {BLOCKED: State.READY}
 COUNTED: Final[dict[str, int]] = {str(state): code for state, code in CODE.items()} | {"blocked": BLOCKED}
 """What is counted in each queue: the columns of the counters, and the codes of the jobs that each counts."""
@@ -241,7 +244,7 @@ def attempt_values(change: Change, worker: str | None) -> Row:
 
 
 def _plain(worker: str) -> str:
-    """Give a worker's name as it is stored: it is its own word for itself, and may be anything."""
+    """Give a worker's name as it is stored: the worker chooses it, so it may be any text."""
     return worker[:WORKER_LENGTH].encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
 
 

@@ -42,7 +42,7 @@ class Slots:
         self._buckets: dict[str, Bucket] = {}
 
     def believe(self, text: str | None) -> None:
-        """Have the limits that are stored."""
+        """Take over the limits that are stored."""
         self.forget()
         if text != self._text:
             self._have(text)
@@ -61,7 +61,7 @@ class Slots:
             self.limits.update(_LIMITS.decode(text))
 
     def forget(self) -> None:
-        """Believe the rows again."""
+        """Drop what is remembered: the rows are read again."""
         self._in_use.clear()
         self._oldest.clear()
         self._ends.clear()

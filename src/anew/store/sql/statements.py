@@ -11,8 +11,19 @@ from typing import Any, TypeVar
 
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.cron_entry import CronEntry, CronGroup
-from anew.store.sql.rows import BLOCKED, CODE, COUNTED, JOB_COLUMNS, RESERVED_COLUMNS, STATE, TAKEN_COLUMNS
-from anew.store.topics import DeliveryRow, MessageRow, SubscriptionRow
+from anew.jobs.key_limits import KeyStanding
+from anew.jobs.outcomes import HoldKind
+from anew.store.sql.rows import (
+    BLOCKED,
+    CODE,
+    COUNTED,
+    JOB_COLUMNS,
+    NO_STATE,
+    RESERVED_COLUMNS,
+    STATE,
+    TAKEN_COLUMNS,
+)
+from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow
 
 T = TypeVar("T")
 
@@ -37,6 +48,10 @@ _CALL = re.compile(r"@(by|bytes|texts|numbers|then|first|none)\(")
 
 _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@BLOCKED": str(BLOCKED),
+    "@NO_STATE": str(NO_STATE),
+    "@RESERVATION": str(int(HoldKind.RESERVATION)),
+    **{f"@KEY_{standing.name}": str(int(standing)) for standing in KeyStanding},
+    **{f"@DELIVERY_{status.name}": str(int(status)) for status in DeliveryStatus},
     "@STATES": ", ".join(map(str, STATE)),
     "@job": JOB_COLUMNS,
     "@undecoded_job": JOB_COLUMNS.replace("queue, type,", "@bytes(queue), @bytes(type),", 1),
@@ -116,9 +131,8 @@ class Statements:
         text = self._word.sub(
             lambda found: self._words[found[0]], " ".join(" ".join(lines).split()).rstrip(";")
         )
-        for found in reversed(
-            list(_CALL.finditer(text))
-        ):  # from the right: what is in brackets is said before what is around it
+        # From the right: what is in brackets is said before what is around it.
+        for found in reversed(list(_CALL.finditer(text))):
             end = _closing(text, found.end())
             text = text[: found.start()] + self._calls[found[1]](text[found.end() : end]) + text[end + 1 :]
         return text

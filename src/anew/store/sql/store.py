@@ -78,8 +78,7 @@ class SqlStore:
 
     Args:
         link: Opened, with the present schema. It closes with the store.
-        keep_first: Records of a job's first failures that are kept in full.
-        keep_last: Records of its last failures that are, one at least; both 0 keeps all.
+        keep_first, keep_last: See `Records`.
     """
 
     def __init__(self, link: Link, *, keep_first: int = 10, keep_last: int = 90) -> None:
@@ -88,10 +87,8 @@ class SqlStore:
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
-        # The last record says why a job is dead.
-        keep = (keep_first, max(keep_last, 1) if keep_first or keep_last else 0)
         self._have_rows()
-        self._have_jobs(*keep)
+        self._have_jobs(keep_first, keep_last)
         self._queues.slots.believe(self._read_numbers())
         self.is_open, self.sync, self.explain = link.is_open, link.sync, link.explain
         self.busy, self.when_free, self.let_go = link.busy, link.when_free, link.let_go
@@ -191,7 +188,7 @@ class SqlStore:
         self._queues.slots.believe(self._read_numbers())
 
     def _read_numbers(self) -> str | None:
-        """Believe the rows about the numbers given out so far; give what is stored of limits."""
+        """Read the numbers given out so far; give what is stored of limits."""
         ((newest, last_key, last_failure, limits),) = self._run("read_numbers").fetchall()
         self._written_key, self._written_failure = int(last_key), int(last_failure)
         self._uncovered = False
@@ -423,11 +420,11 @@ class SqlStore:
             self.mend_texts()
         keys = list(self._unreadable)[:limit]
         for key in keys:
-            self._bury(key, self._unreadable.pop(key), purge_at, now)
+            self._set_aside(key, self._unreadable.pop(key), purge_at, now)
         return keys
 
-    def _bury(self, key: int, wrong: str, purge_at: int | None, now: int) -> None:
-        row = self._run("bury", (DEAD, purge_at, now, key)).fetchone()
+    def _set_aside(self, key: int, wrong: str, purge_at: int | None, now: int) -> None:
+        row = self._run("set_aside", (DEAD, purge_at, now, key)).fetchone()
         if row is None:
             return
         self._queues.move({row[0]: 1}, None, DEAD)
@@ -534,9 +531,9 @@ class SqlStore:
 
     def close(self) -> None:
         _open.discard(self)
-        self._link.close(self._say_goodbye)
+        self._link.close(self._end_session)
 
-    def _say_goodbye(self) -> None:
+    def _end_session(self) -> None:
         """Remove this process's session, unless it holds jobs: whoever comes next gives those back."""
         if self.session:
             self.rollback()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import apsw
 
-from anew.errors import NewerStore, NotFound, StoreFailed
+from anew.errors import NotFound, StoreFailed
+from anew.jobs.ids import MAX_KEY
 from anew.jobs.job import History, Span
-from anew.store.protocol import LAST_KEY
-from anew.store.sql.migrations import migrations
+from anew.store.sql.migrations import refuse_newer
 from anew.store.sql.rows import job_of
 from anew.store.sql.statements import in_lists
 from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places
@@ -49,7 +49,7 @@ class SqliteArchive:
         found: list[History] = []
         try:
             with self._connection:  # one transaction, so that jobs and attempts are of one moment
-                found = self._histories(LAST_KEY if before is None else before, limit)
+                found = self._histories(MAX_KEY if before is None else before, limit)
         except apsw.Error as error:
             raise _unreadable(error) from error
         return found
@@ -93,13 +93,9 @@ def _opened(path: Path) -> apsw.Connection:
 
 def _check_schema(connection: apsw.Connection) -> None:
     owner, present = (connection.pragma(name) for name in ("application_id", "user_version"))
-    newest = max(number for number, _ in migrations(PACKAGE))
     if owner != APPLICATION_ID:
         raise StoreFailed("the database file belongs to another program; expected a store of Anew's")
-    if present > newest:
-        raise NewerStore(
-            f"the store has schema {present}, this program knows up to {newest}; use the newer Anew that wrote it"
-        )
+    newest = refuse_newer(PACKAGE, present)
     if present < newest:
         raise StoreFailed(
             f"the store has schema {present}, this program reads {newest}; "

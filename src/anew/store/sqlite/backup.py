@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
-from anew.store.sql.migrations import migrations
+from anew.errors import Conflict, InvalidInput, NotFound, StoreBusy, StoreFailed, StoreFull
+from anew.store.sql.migrations import refuse_newer
 from anew.store.sqlite.opening import APPLICATION_ID, PACKAGE, Places, make_folder, sync_path
 from anew.store.sqlite.packing import is_archive, unpack
 from anew.store.sqlite.presence import Presence, ServerLock
@@ -160,12 +160,7 @@ def verify(path: Path, stopped: Callable[[], bool] = _never) -> int:
             copy.set_progress_handler(stopped, ASKED_AFTER)
             if copy.pragma("application_id") != APPLICATION_ID:
                 raise StoreFailed(f"{shown(str(path))} is no store of Anew's")
-            newest = max(number for number, _ in migrations(PACKAGE))
-            if copy.pragma("user_version") > newest:
-                raise NewerStore(
-                    f"{shown(str(path))} has schema {copy.pragma('user_version')}, this program knows up to {newest}; "
-                    "use the newer Anew that wrote it"
-                )
+            refuse_newer(PACKAGE, copy.pragma("user_version"), shown(str(path)))
             verdict = _first(copy, "PRAGMA integrity_check(1)")
             if verdict != "ok":
                 raise StoreFailed(f"{shown(str(path))} is damaged: {verdict}")

@@ -335,19 +335,19 @@ class SqliteLink:
     def enter_to_close(self) -> None:
         self._sharing.enter_or_wait(opening.CLOSING_WAIT_S)
 
-    def close(self, say_goodbye: Callable[[], None]) -> None:
+    def close(self, end_session: Callable[[], None]) -> None:
         if self._forked:
             return
         try:
             if not self._abandoned:
-                self._finish(say_goodbye)
+                self._finish(end_session)
         finally:
             self._disconnect()
 
-    def _finish(self, say_goodbye: Callable[[], None]) -> None:
-        """Have this process say goodbye and, if nobody else is there, copy the log into the database."""
+    def _finish(self, end_session: Callable[[], None]) -> None:
+        """End this process's session and, if nobody else is there, copy the log into the database."""
         try:
-            say_goodbye()
+            end_session()
             self.enter_to_close()  # a copy would fail others who open the file just now
             self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except (apsw.BusyError, apsw.LockedError, apsw.FullError, StoreBusy, StoreFull, StoreFailed):

@@ -42,7 +42,7 @@ OPENING_WAIT_S = 30.0
 """How long an opening waits for its turn: another process may be bringing the schema up to date."""
 
 CLOSING_WAIT_S = 2.0
-"""How long a closing waits for its turn, to say goodbye."""
+"""How long a closing waits for its turn to end its session."""
 
 OPENING_BYTES = 1 << 20
 """More than the files take that SQLite makes at an opening."""
@@ -296,7 +296,7 @@ def _new_store() -> bytes:
 
 
 def identify(connection: apsw.Connection) -> Identity:
-    """Read what the store knows about itself, or make it up at its first opening."""
+    """Read the store's identity, or create it at the first opening."""
     known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(STATEMENTS.text("read_meta"))}
     if "tag" not in known:
         fresh: dict[str, Any] = {

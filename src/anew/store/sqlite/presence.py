@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from anew.errors import StoreBusy
+from anew.store.sql.link import MOST_SLOTS
 
 POKE = b"!"
 LOOK_S = 0.05
@@ -22,8 +23,6 @@ LOOK_S = 0.05
 changes within a tick of the system's clock have the same."""
 
 KEY_BYTES = 8
-MOST_SLOTS = 4_096
-"""Slots of a process whose jobs are noted as begun: more than it runs at one time."""
 
 _LONGEST_ADDRESS = 100
 """Bytes of a socket's path that the system takes, with some to spare; longer ones are reached through the folder's descriptor."""

@@ -1,4 +1,4 @@
-"""Makes a copy of a store for somebody far away: beside the store, as long as it is being sent."""
+"""Makes the copy of a store that a client downloads: it lies beside the store until it is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stopped(Exception):
 def archive(places: Places, stopped: Callable[[], bool]) -> Generator[bytes, None, None]:
     """Copy a store, verify the copy, and give it as a compressed tar.
 
-    The copy lies beside the store: there is the space that somebody has thought of.
+    The copy lies beside the store, on the device whose space the operator has planned.
 
     Args:
         places: Of the store.
