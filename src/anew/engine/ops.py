@@ -118,7 +118,7 @@ class Acknowledge(Op):
 
     A job with a producer's id is named by that, and must be reserved: of several with this id the one is meant that the worker
     may have, and of these the one that was taken last. Any other is named by its key. `worker` is who reports, if it has a name:
-    a report of an attempt that it cannot have changes nothing, see `Reservers.report`.
+    a report of an attempt that it cannot have changes nothing, see `Reservers.can_report`.
     """
 
     __slots__ = ("job", "worker")

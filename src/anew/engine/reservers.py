@@ -33,8 +33,8 @@ class Reservers:
         """Give the token and the worker of the last reservation of a job that this process has given out."""
         return self._given.get(key)
 
-    def report(self, worker: str, key: int, token: int | None) -> bool:
-        """Tell whether a worker's report can be of the attempt that a job is in now; if so, that is over, and forgotten.
+    def can_report(self, worker: str, key: int, token: int | None) -> bool:
+        """Tell whether a worker's report can be of the attempt that a job is in now.
 
         It cannot if that attempt is known to be somebody else's, or if the worker's own is known to be another one. A worker
         without a name may report on all.
@@ -45,9 +45,8 @@ class Reservers:
             token: That of the attempt.
         """
         last = self._given.get(key)
-        if last is None:
-            return True
-        if worker and (last[0] == token) != (last[1] == worker):
-            return False
-        del self._given[key]
-        return True
+        return last is None or not worker or (last[0] == token) == (last[1] == worker)
+
+    def forget(self, key: int) -> None:
+        """The attempt is over."""
+        self._given.pop(key, None)

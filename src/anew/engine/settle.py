@@ -139,20 +139,25 @@ def _short(failure: Failed) -> Failed:
 def settle_reserved(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers) -> None:
     """Complete and fail jobs whose reports name no attempt, and answer each report."""
     meant = _meant(batch, ops)
+    _acknowledge(batch, [(op, key) for op, key in meant if isinstance(op, Acknowledge)], answers)
     rejected = [(op, key) for op, key in meant if isinstance(op, Reject)]
-    acknowledged = [(op, key) for op, key in meant if isinstance(op, Acknowledge)] if rejected else meant
-    done = batch.finish(dict.fromkeys(key for _, key in acknowledged if key is not None))
-    batch.stats.stale += len(acknowledged) - len(done) + sum(key is None for _, key in rejected)
-    if len(done) == len(acknowledged):  # as nearly always
-        answers += [(op, True) for op, _ in acknowledged]
-    else:
-        for op, key in acknowledged:
-            answers.append((op, key in done))
-            done.discard(key)  # a second report of the same success finds nothing in flight
-    if not rejected:
-        return
-    results = iter(_settled(batch, [(key, op.failure, None) for op, key in rejected if key is not None]))
-    answers += [(op, _NOT_RESERVED if key is None else next(results)) for op, key in rejected]
+    if rejected:
+        _reject(batch, rejected, answers)
+
+
+def _acknowledge(batch: Batch, meant: list[tuple[Acknowledge, int | None]], answers: Answers) -> None:
+    done = batch.finish(dict.fromkeys(key for _, key in meant if key is not None))
+    batch.stats.stale += len(meant) - len(done)
+    for op, key in meant:
+        answers.append((op, key in done))
+        done.discard(key)  # a second report of the same success finds nothing in flight
+
+
+def _reject(batch: Batch, meant: list[tuple[Reject, int | None]], answers: Answers) -> None:
+    reports: list[Report] = [(key, op.failure, None) for op, key in meant if key is not None]
+    batch.stats.stale += len(meant) - len(reports)
+    results = iter(_settled(batch, reports))
+    answers += [(op, _NOT_RESERVED if key is None else next(results)) for op, key in meant]
 
 
 def _meant(
@@ -160,14 +165,15 @@ def _meant(
 ) -> list[tuple[Acknowledge | Reject, int | None]]:
     """Give beside each report the key of the job whose attempt it can be of."""
     attempts = _attempts_of(batch, dict.fromkeys([op.job for op in ops]))
-    can_be = batch.reservers.report
+    reservers = batch.reservers
     meant: list[tuple[Acknowledge | Reject, int | None]] = []
     for op in ops:
         key = None
         left = attempts.get(op.job, [])
         for attempt in reversed(left):
-            if can_be(op.worker, *attempt):
+            if reservers.can_report(op.worker, *attempt):
                 key = attempt[0]
+                reservers.forget(key)
                 left.remove(attempt)
                 break
         meant.append((op, key))

@@ -139,7 +139,7 @@ def test_beyond_the_most_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reservers, "MOST", 2)
     known = Reservers()
     known.note([(key, "mail", "one") for key in (1, 2, 3)], 10)
-    assert [known.report("two", key, 10) for key in (1, 2, 3)] == [True, False, False]
+    assert [known.can_report("two", key, 10) for key in (1, 2, 3)] == [True, False, False]
 
 
 def test_what_is_reported_is_forgotten(rig: Rig) -> None:
