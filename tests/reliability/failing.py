@@ -35,8 +35,9 @@ from anew.jobs.ids import IdText
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import open_sqlite
 from anew.store.sqlite.opening import FILE
+from tests.waiting import until
 
-from .server import Server, StartFailure, server_command, wait_until
+from .server import Server, StartFailure, server_command
 from .wire import Client, Reply, Taker
 
 SOURCE = Path(__file__).with_name("failing_disk.c")
@@ -226,9 +227,7 @@ class _Life:
     def _has_said(self, words: str) -> bool:
         """Whether the log has some words; its last lines may still be on their way here."""
         try:
-            wait_until(
-                lambda: any(words in line for line in list(self.server.log)), timeout=END_S, what=words
-            )
+            until(lambda: any(words in line for line in list(self.server.log)), within_s=END_S, what=words)
         except AssertionError:
             return False
         return True
