@@ -8,8 +8,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import psycopg
 
 from tests.database import START_S, UNPRIVILEGED
 from tests.postgres import server as usual_server
+from tests.waiting import until
 
 SETTINGS = (
     "wal_keep_size=256MB",
@@ -76,7 +75,7 @@ class Node:
         ]
         with (self._place / "log").open("ab") as log:
             self._process = subprocess.Popen([*words, *given], stdout=log, stderr=log, **self._as)
-        wait_for(self._answers)
+        until(self._answers)
 
     def _answers(self) -> bool:
         try:
@@ -156,7 +155,7 @@ class Pair:
         with psycopg.connect(self.standby.url("postgres"), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET primary_conninfo = ''")
             admin.execute("SELECT pg_reload_conf()")
-            wait_for(lambda: admin.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchall() == [(0,)])
+            until(lambda: admin.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchall() == [(0,)])
 
     def promote(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """Crash the primary, or stop it, and have the standby take over."""
@@ -168,20 +167,10 @@ class Pair:
         """Have the server that does not write follow the one that does."""
         self.standby.follow(self.primary)
         self.standby.start(self._setting)
-        wait_for(
-            lambda: self.primary.ask("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
-        )
+        until(lambda: self.primary.ask("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"))
 
     def close(self) -> None:
         """End both, and remove all that they have stored."""
         for node in self._nodes:
             node.stop()
         shutil.rmtree(self._place)
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    """Wait for what a server does."""
-    until = time.monotonic() + START_S
-    while not holds():
-        assert time.monotonic() < until, "it did not come to pass"
-        time.sleep(0.02)

@@ -232,6 +232,16 @@ def test_finish_leaves_jobs_alone_that_are_more_than_their_row(store: Store) -> 
     check_counts(store)
 
 
+def test_finish_leaves_a_job_alone_of_which_there_are_records(store: Store) -> None:
+    """They would stay behind it: a success removes the records of earlier failures too."""
+    put(store, new_job())
+    fail_again(store, 1, 1)
+    take(store)
+    with batch(store):
+        assert store.finish([1]) == []
+    assert state_of(store, 1) is State.IN_FLIGHT
+
+
 def test_complete_keeps_the_job_until_the_instant_beside_it(store: Store) -> None:
     put(store, new_job(), new_job("b"), new_job())
     take(store, limit=2)

@@ -43,7 +43,7 @@ def server(shared_server: ServerProcess) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def client(server: ServerProcess) -> Iterator[Client]:
-    """A client of the shared server."""
+    """A client of the test's server."""
     client = Client(server.address)
     yield client
     client.close()

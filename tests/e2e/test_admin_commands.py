@@ -16,7 +16,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,13 +36,6 @@ def server(fresh_server: Callable[..., ServerProcess]) -> ServerProcess:
 @pytest.fixture
 def url(server: ServerProcess) -> str:
     return "http://{}:{}".format(*server.address_of("admin"))
-
-
-@pytest.fixture
-def client(server: ServerProcess) -> Iterator[Client]:
-    client = Client(server.address)
-    yield client
-    client.close()
 
 
 # -- backup

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from anew.store.sqlite.backup import verify
 
 from .client import Client
-from .server import ServerProcess, command, environment, run
+from .server import ServerProcess, environment, run
 
 Start = Callable[..., ServerProcess]
 Connect = Callable[..., Client]
@@ -31,22 +32,25 @@ def fill(client: Client) -> None:
         client.enqueue_many("big", 10, payload=LONG, ready_at=4_000_000_000_000)
 
 
-def begin(*words: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*command(), *map(str, words)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-    )
+KILLED = """
+import os, signal, sys
+from anew.cli import doctor, main
+
+unfinished = sys.argv.pop(1)
+
+def kill(done, of):
+    if os.path.getsize(unfinished):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+doctor._progress = lambda as_json: kill
+main()
+"""
 
 
-def kill_midway(process: subprocess.Popen[bytes], unfinished: Path) -> None:
-    """Kill it as soon as the file that it writes has begun to grow."""
-    while process.poll() is None and not (unfinished.exists() and unfinished.stat().st_size):
-        time.sleep(0.001)
-    process.kill()
-    process.wait()
-    assert process.returncode == -9, "it was done before it could be killed"
+def kill_midway(unfinished: Path, *words: str | Path) -> None:
+    """Run a command that is killed as soon as the file that it writes has begun to grow."""
+    given = [sys.executable, "-c", KILLED, *map(str, (unfinished, *words))]
+    assert subprocess.run(given, env=environment(), timeout=60, check=False).returncode == -signal.SIGKILL
 
 
 @contextmanager
@@ -111,7 +115,7 @@ def test_a_backup_that_is_killed_leaves_what_was_there(
     if older:
         assert run("backup", str(target), "--root-dir", str(server.root_dir)).returncode == 0
     fill(client)
-    kill_midway(begin("backup", target, "--root-dir", server.root_dir), tmp_path / "copy.db.unfinished")
+    kill_midway(tmp_path / "copy.db.unfinished", "backup", target, "--root-dir", server.root_dir)
     assert (verify(target) == 0) if older else not target.exists()
     assert client.enqueue("q")
     assert run("backup", str(target), "--root-dir", str(server.root_dir)).returncode == 0
@@ -133,7 +137,7 @@ def test_a_restore_that_is_killed_leaves_what_was_there(
         kept = fresh(old).enqueue("kept")["id"]
         assert old.terminate() == 0
     words = ("restore", str(target), "--root-dir", str(place), "--force")
-    kill_midway(begin(*words), place / "anew.db.unfinished")
+    kill_midway(place / "anew.db.unfinished", *words)
     if older:
         old = fresh_server(root_dir=place)
         assert fresh(old).job(kept)["queue"] == "kept"

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +56,6 @@ def tokens(tmp_path: Path) -> Path:
 def server(fresh_server: Start, tokens: Path) -> ServerProcess:
     """A server with every port, a file of tokens, and the one token beside it."""
     return fresh_server(tokens_file=tokens, token=ONE, no_admin=None, fwp_password="a-password")
-
-
-@pytest.fixture
-def client(server: ServerProcess) -> Iterator[Client]:
-    one = Client(server.address)
-    yield one
-    one.close()
 
 
 def test_reliability_50_every_route_is_closed_to_each_role_that_its_row_does_not_name(

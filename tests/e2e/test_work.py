@@ -120,13 +120,13 @@ def test_a_run_that_takes_too_long_is_ended_with_all_it_started(
     held.start()
     program = f"exec 3> {pipe}; echo working >&2; ({trap} exec sleep 100) & sleep 100"
     done = anew_process(
-        server.address, "work", "-q", queue, "--once", "--timeout", "300ms", "--", "sh", "-c", program
+        server.address, "work", "-q", queue, "--once", "--timeout", "1s", "--", "sh", "-c", program
     )
     assert done.returncode == 1, done.stderr
     held.join(START_TIMEOUT_S)
     assert not held.is_alive()
     (error,) = client.errors(job_id)
-    assert (error["error_type"], error["message"]) == ("timeout", "timed out after 300 ms; working")
+    assert (error["error_type"], error["message"]) == ("timeout", "timed out after 1 s; working")
 
 
 def test_a_program_that_cannot_be_started_fails_the_job(

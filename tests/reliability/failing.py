@@ -35,8 +35,9 @@ from anew.jobs.ids import IdText
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import open_sqlite
 from anew.store.sqlite.opening import FILE
+from tests.waiting import until
 
-from .server import Server, StartFailure, server_command, wait_until
+from .server import Server, StartFailure, server_command
 from .wire import Client, Reply, Taker
 
 SOURCE = Path(__file__).with_name("failing_disk.c")
@@ -123,7 +124,7 @@ def run(*, runs: int, seed: int, folder: Path, flags: Sequence[str] = ()) -> Rep
     report = Report(seed)
     usual = _Life(folder / "usual", library, None, flags)
     usual.live(report)
-    kinds = Counter(tuple(line.split()[:3]) for line in usual.calls())
+    kinds = Counter(tuple(line.split()[:3]) for line in usual.calls() if line.startswith(("w ", "s ")))
     for number, plan in enumerate(_plans(kinds, runs, Random(seed))):
         life = _Life(folder / str(number), library, plan, flags)
         life.live(report)
@@ -216,20 +217,17 @@ class _Life:
             found.append(f"it ended with {code}; expected 1")
         if started and not self._has_said(ENDED):
             found.append("no log line says why it ended")
-        # An empty file that is made is no database with a log yet: there SQLite puts back what it has begun. A sync that the other
-        # thread had just begun is told of the failure too, and makes nothing certain.
-        told = {f"s {self.plan.file} other owed"}
-        writer = [line for line in after if " main " in line or (line.startswith("s") and line not in told)]
-        if writer and self.plan.thread == "main" and (started or self.plan.file == "wal"):
-            found.append(f"afterwards it went on: {writer[:5]}")
+        if started and not any(line.startswith("stops") for line in after):
+            found.append("the store is not marked as failed")
+        # An empty file that is made is no database with a log yet: there SQLite puts back what it has begun.
+        if (started or self.plan.file == "wal") and (lines := went_on(self.plan, after)):
+            found.append(f"afterwards it went on: {lines[:5]}")
         return found
 
     def _has_said(self, words: str) -> bool:
         """Whether the log has some words; its last lines may still be on their way here."""
         try:
-            wait_until(
-                lambda: any(words in line for line in list(self.server.log)), timeout=END_S, what=words
-            )
+            until(lambda: any(words in line for line in list(self.server.log)), within_s=END_S, what=words)
         except AssertionError:
             return False
         return True
@@ -269,6 +267,32 @@ class _Life:
             )
             if reply.status == 200:
                 self.said.failures[id_] = reply.json()["attempts"]
+
+
+def went_on(plan: Plan, after: Sequence[str]) -> list[str]:
+    """List the calls after the one that failed by which somebody went on.
+
+    Once the store is marked as failed, nobody begins anything; only what the other thread was doing may end. Before that, the
+    writer does nothing more if the failure was its own, and of the other thread each sync of the same file must be told of it.
+    """
+    own = plan.thread == "main"
+    marked = False
+    found = []
+    for line in after:
+        match line.split():
+            case ["stops", *_]:
+                marked, wrong = True, False
+            case ["begins", *_]:
+                wrong = marked
+            case ["w" | "s", _, "main", _]:
+                wrong = own or marked
+            case ["s", plan.file, "other", "ok"]:
+                wrong = own
+            case _:
+                wrong = False
+        if wrong:
+            found.append(line)
+    return found
 
 
 def _judge_disk(disk: Path, said: Said) -> list[str]:

@@ -4,7 +4,8 @@
  * FAILING_DISK_LOG     file: one line a call, "<op> <file> <thread> <what>"
  * FAILING_DISK_PLAN    "<op> <file> <thread> <n> <errno> <how>": which call of its kind fails; how: before, after, or short
  *
- * op is w (pwrite) or s (sync), file db, wal or journal, thread main or other. A failed sync drops what was pending, as kernels do:
+ * op is w (pwrite) or s (sync), file db, wal or journal, thread main or other. Two lines more tell the order of things: "begins <file>
+ * <thread> sync" when a sync is asked for, and "stops turnstile <thread> marked" when the store is marked as failed. A failed sync drops what was pending, as kernels do:
  * a later one succeeds over the hole. But each descriptor that the file was open under hears of the failure, once, as Linux has it
  * since 4.13 (errseq_t): else one thread could answer for what another one's failed sync has dropped, and no program could know.
  */
@@ -29,6 +30,7 @@ typedef struct change {
 enum { DB, WAL, JOURNAL, FILES };
 static const char *NAMES[FILES] = {"db", "wal", "journal"};
 static const char *PATHS[FILES] = {"anew.db", "anew.db-wal", "anew.db-journal"};
+static const char *MARKED = "turnstile";
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static change *pending[FILES], **last[FILES] = {&pending[DB], &pending[WAL], &pending[JOURNAL]};
@@ -56,13 +58,23 @@ static int file_of(const char *path) {
     return -1;
 }
 
-static int file_of_fd(int fd) {
-    char link[64], path[4096];
+static int path_of_fd(int fd, char *path, size_t size) {
+    char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
-    if (n < 0) return -1;
-    path[n] = 0;
-    return file_of(path);
+    ssize_t n = readlink(link, path, size - 1);
+    path[n < 0 ? 0 : n] = 0;
+    return n >= 0;
+}
+
+static int file_of_fd(int fd) {
+    char path[4096];
+    return path_of_fd(fd, path, sizeof path) ? file_of(path) : -1;
+}
+
+static int is_marked(int fd) {
+    char path[4096];
+    const char *name = path_of_fd(fd, path, sizeof path) ? strrchr(path, '/') : NULL;
+    return name && !strcmp(name + 1, MARKED);
 }
 
 /* By descriptor: the error that its next sync has to report. */
@@ -74,13 +86,19 @@ static void owe(int file, int failed, int reason) {
         if (fd != failed && file_of_fd(fd) == file) owed[fd] = reason;
 }
 
-static void say(const char *op, int file, const char *what) {
+static void say(const char *op, const char *file, const char *what) {
     static int fd = -1;
     char line[128];
     if (fd < 0) fd = open(getenv("FAILING_DISK_LOG"), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     const char *thread = syscall(SYS_gettid) == getpid() ? "main" : "other";
-    int n = snprintf(line, sizeof line, "%s %s %s %s\n", op, NAMES[file], thread, what);
+    int n = snprintf(line, sizeof line, "%s %s %s %s\n", op, file, thread, what);
     if (syscall(SYS_write, fd, line, n) < 0) abort();
+}
+
+static void say_alone(const char *op, const char *file, const char *what) {
+    pthread_mutex_lock(&lock);
+    say(op, file, what);
+    pthread_mutex_unlock(&lock);
 }
 
 /* Whether this call is the one that fails; gives how, and sets errno. */
@@ -125,7 +143,11 @@ static void settle(int file, int certain) {
 
 ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at) {
     int file = file_of_fd(fd);
-    if (file < 0) return real_pwrite(fd, data, n, at);
+    if (file < 0) {
+        ssize_t done = real_pwrite(fd, data, n, at);
+        if (is_marked(fd)) say_alone("stops", "turnstile", "marked");
+        return done;
+    }
     pthread_mutex_lock(&lock);
     const char *how = planned("w", file);
     int reason = errno;
@@ -143,7 +165,7 @@ ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at) {
         written = real_pwrite(fd, data, n, at);
         if (written > 0) remember(file, at, data, written);
     }
-    say("w", file, how ? "fails" : "ok");
+    say("w", NAMES[file], how ? "fails" : "ok");
     pthread_mutex_unlock(&lock);
     if (how) {
         errno = reason;
@@ -157,6 +179,7 @@ ssize_t pwrite(int fd, const void *data, size_t n, off_t at) { return pwrite64(f
 int fdatasync(int fd) {
     int file = file_of_fd(fd);
     if (file < 0) return 0; /* a folder or the like: nothing here fails */
+    say_alone("begins", NAMES[file], "sync");
     pthread_mutex_lock(&lock);
     const char *how = planned("s", file);
     int reason = errno;
@@ -167,7 +190,7 @@ int fdatasync(int fd) {
         reason = owed[fd];
         owed[fd] = 0;
     }
-    say("s", file, !how ? "ok" : strcmp(how, "owed") ? "fails" : "owed");
+    say("s", NAMES[file], !how ? "ok" : strcmp(how, "owed") ? "fails" : "owed");
     pthread_mutex_unlock(&lock);
     errno = reason;
     return how ? -1 : 0;

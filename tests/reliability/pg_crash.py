@@ -35,9 +35,10 @@ from anew.tasks.opening import open_engine
 from tests.database import Database
 from tests.proxy import Proxy
 from tests.standby import Pair
+from tests.waiting import until
 
 from . import embedded
-from .test_processes import ALL, IN_FLIGHT, Crowd, until
+from .test_processes import ALL, IN_FLIGHT, Crowd
 
 PROCESSES = 4
 WAITING = (State.READY, State.RETRYING, State.SCHEDULED)
@@ -227,7 +228,7 @@ class Run:
     def _judge(self) -> None:
         report, watcher = self.report, self._watcher
         with suppress(AssertionError):  # what stays in flight is counted below
-            until(lambda: self._given_back(watcher), GIVEN_BACK_S)
+            until(lambda: self._given_back(watcher), within_s=GIVEN_BACK_S)
         events = self._crowd.events()
         jobs = watcher.engine.store.load(self._reader.find(Filter(), ALL), payload=True)
         names = Counter((job.payload or b"").decode().strip('" ') for job in jobs)

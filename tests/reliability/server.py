@@ -15,11 +15,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.e2e.forked import Forked
+from tests.waiting import until
 
 from .wire import Address, Client
 
@@ -126,7 +126,7 @@ class Server:
 
     def fwp_address(self) -> Address:
         """Wait until the server says where it serves the Faktory Work Protocol; it does so right after the other door."""
-        wait_until(lambda: self._fwp_address, timeout=10, what="the port of the protocol")
+        until(lambda: self._fwp_address, within_s=10, what="the port of the protocol")
         assert self._fwp_address is not None
         return self._fwp_address
 
@@ -183,27 +183,3 @@ def _listening_address(line: str, api: str) -> Address | None:
     except (ValueError, KeyError, TypeError):
         return None
     return host, int(port)
-
-
-def wait_until(condition: object, *, timeout: float, what: str, pause: float = 0.02) -> float:
-    """Ask again and again until something that can be observed from outside has come true.
-
-    Args:
-        condition: Called without arguments; true means it has.
-        timeout: Seconds after which the wait fails.
-        what: For the failure's message.
-        pause: Seconds between two questions, so that asking does not load the server.
-
-    Returns:
-        Seconds waited.
-
-    Raises:
-        AssertionError: The deadline passed.
-    """
-    assert callable(condition)
-    begun = time.monotonic()
-    gate = threading.Event()
-    while not condition():
-        assert time.monotonic() - begun < timeout, f"not within {timeout} s: {what}"
-        gate.wait(pause)
-    return time.monotonic() - begun

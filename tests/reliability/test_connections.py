@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .load import AS_PROMISED, enqueue, measure, quantile
-from .server import Server, server_command, wait_until
+from .server import Server, server_command
 from .wire import Client, encode
 
 pytestmark = pytest.mark.alone
@@ -28,7 +30,7 @@ def test_reliability_46_connections_beyond_the_limit_are_refused_clearly(tmp_pat
             assert one_more.receive().status == 503
             assert one_more.closed_within(5)
         takers[0].close()
-        wait_until(lambda: _health(server) == 200, timeout=5, what="a place for one more connection")
+        until(lambda: _health(server) == 200, within_s=5, what="a place for one more connection")
 
 
 def test_reliability_46_silent_connections_keep_nobody_out(tmp_path: Path) -> None:

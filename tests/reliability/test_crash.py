@@ -10,9 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.waiting import until
+
 from .crash import run
 from .load import Drainer, count, fill
-from .server import Server, wait_until
+from .server import Server
 from .test_connections import many_descriptors as many_descriptors
 from .wire import Client, Taker
 
@@ -73,8 +75,8 @@ def test_reliability_23_a_killed_server_with_a_million_jobs_serves_again_in_time
         for taker in takers:
             taker.client.close()
         server.spawn()
-        wait_until(
-            lambda: in_flight(tmp_path / "data") < held, timeout=60, what="some are given back", pause=0.01
+        until(
+            lambda: in_flight(tmp_path / "data") < held, within_s=60, what="some are given back", pause_s=0.01
         )
         server.kill()
         left = in_flight(tmp_path / "data")
@@ -94,9 +96,7 @@ def test_reliability_23_a_killed_server_with_a_million_jobs_serves_again_in_time
             assert serving_s < RESTART_LIMIT_S * (1 if held < stored else 2)
             assert more < 200 << 20
             assert again["id"] == min(firsts)
-            wait_until(
-                lambda: count(client, "status=in_flight") == 0, timeout=10, what="the last one is back"
-            )
+            until(lambda: count(client, "status=in_flight") == 0, within_s=10, what="the last one is back")
             assert count(client, "queue=many") == stored
 
 
@@ -126,4 +126,4 @@ def test_a_clean_stop_returns_jobs_too(tmp_path: Path) -> None:
             assert server.stop() == 0
         server.start()
         with Drainer(server.address, queue="q") as drainer:
-            wait_until(lambda: drainer.done == 100, timeout=10, what="all 100 jobs settled after the restart")
+            until(lambda: drainer.done == 100, within_s=10, what="all 100 jobs settled after the restart")

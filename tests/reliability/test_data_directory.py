@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .load import count, fill
-from .server import Server, server_command, wait_until
+from .server import Server, server_command
 from .wire import Client, Taker
 
 DISK_MIB = 64
@@ -93,9 +95,9 @@ def test_reliability_08_a_full_disk_refuses_new_jobs_and_settles_old_ones(
             assert client.request("GET", "/health").status == 200
             assert count(client, "queue=q") == stored
             ballast.drop()
-            wait_until(
+            until(
                 lambda: client.request("POST", "/jobs", JOB).status == 201,
-                timeout=30,
+                within_s=30,
                 what="jobs are accepted again after space came back",
             )
             assert count(client, "queue=q") == stored + 1

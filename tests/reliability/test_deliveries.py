@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.topics.receivers import Line, Received, Receiver, answers
+from tests.waiting import until
 
-from .test_processes import until
 from .test_workers import free_port
 
 NIGHTLY = bool(os.environ.get("ANEW_NIGHTLY"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
-from .failing import Report, run
+from .failing import Plan, Report, run, went_on
 from .test_crash import fresh_seed
 
 RUNS = 30
@@ -44,3 +45,28 @@ def test_reliability_59_the_rig_finds_what_a_server_loses_that_does_not_sync(tmp
         findings += run(runs=0, seed=1, folder=tmp_path / life, flags=("--commit", "relaxed")).findings
     assert any(finding.startswith("None: shadow:") and "is lost" in finding for finding in findings)
     assert not any(finding.startswith("None: data:") for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("failed", "after", "found"),
+    [
+        ("main", "s wal other owed; stops turnstile main marked", ""),  # it had begun before
+        ("main", "begins wal other sync; s wal other owed; stops turnstile main marked", ""),
+        ("main", "stops turnstile main marked; s wal other owed; w db other ok; s db other ok", ""),
+        (
+            "main",
+            "stops turnstile main marked; begins wal other sync; s wal other owed",
+            "begins wal other sync",
+        ),
+        ("main", "s wal other ok; stops turnstile main marked", "s wal other ok"),
+        ("main", "w db main ok; stops turnstile main marked", "w db main ok"),
+        ("main", "begins wal main sync; s wal main owed", "s wal main owed"),
+        ("other", "w wal main ok; begins wal main sync; s wal main ok; stops turnstile main marked", ""),
+        ("other", "stops turnstile main marked; w wal main ok", "w wal main ok"),
+    ],
+)
+def test_reliability_59_the_rig_tells_who_went_on_by_the_order_of_calls(
+    failed: str, after: str, found: str
+) -> None:
+    plan = Plan("s", "wal", failed, 1, errno.EIO, "before")
+    assert "; ".join(went_on(plan, after.split("; "))) == found

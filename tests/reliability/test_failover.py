@@ -15,11 +15,12 @@ from anew.engine import ThreadCommit
 from anew.errors import StoreBusy, StoreFailed
 from anew.store.protocol import Filter
 from anew.tasks.opening import open_engine
-from tests.standby import Pair, wait_for
+from tests.standby import Pair
+from tests.waiting import until
 
 from .failover import END_BACKENDS, WRITTEN, run
 from .test_crash import fresh_seed
-from .test_processes import put, until
+from .test_processes import put
 
 pytestmark = pytest.mark.alone
 
@@ -109,7 +110,7 @@ def test_reliability_39_the_old_primary_accepts_nothing_from_who_knows_no_other(
         "enqueue": lambda: put(program, 1),
     }
     call = beside(lambda: patiently(calls[verb]))
-    wait_for(lambda: pair.ask(old, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
+    until(lambda: pair.ask(old, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
     with pytest.raises(TimeoutError):
         call.result(1.0)
     assert pair.ask(old, WRITTEN) == before

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.faktory_wire import FaktoryWire
+from tests.waiting import until
 
-from .server import Server, server_command, wait_until
+from .server import Server, server_command
 from .test_connections import many_descriptors as many_descriptors
 from .test_data_directory import Ballast, private_disk
 
@@ -99,7 +100,7 @@ def test_reliability_08_a_full_disk_refuses_pushes_and_takes_acknowledgements(
                 wire.expect(f"FAIL {json.dumps({'jid': jid, 'errtype': 'E', 'message': 'm'})}")
             assert wire.ask("FETCH q")["jid"] == "job-001000"
             ballast.drop()
-            wait_until(lambda: wire.say(push(5_000)) == "+OK", timeout=30, what="jobs are taken again")
+            until(lambda: wire.say(push(5_000)) == "+OK", within_s=30, what="jobs are taken again")
             assert wire.ask("INFO")["faktory"]["queues"]["q"] == stored
 
 

@@ -18,9 +18,11 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.waiting import until
+
 from .load import AS_PROMISED, GENEROSITY, JOB, Background, count, enqueue, fill, measure, probe, quantile
 from .offering import Report
-from .server import Server, wait_until
+from .server import Server
 from .wire import Address, Client, Taker, encode
 
 pytestmark = pytest.mark.alone
@@ -57,7 +59,7 @@ def test_reliability_34_a_hundred_thousand_jobs_due_in_one_instant(tmp_path: Pat
                     late_ms.extend([time.time() * 1000 - due_at] * len(arrived))
 
         with Background(watch):
-            wait_until(lambda: time.time() * 1000 > due_at - 20, timeout=60, what="the instant", pause=0.005)
+            until(lambda: time.time() * 1000 > due_at - 20, within_s=60, what="the instant", pause_s=0.005)
             storm = probe(server.address, lambda _: len(late_ms) >= watched)
     assert min(late_ms) >= 0
     p99 = quantile(storm, 0.99)
@@ -168,7 +170,7 @@ def held_to_promises(address: Address, report: Report, statuses: list[int]) -> N
     assert set(statuses) == {204}, "settling is never refused"
     with Client(address) as client:
         assert count(client, "queue=q") == report.stored + report.accepted, "stored is what was accepted"
-        wait_until(lambda: enqueue(client).status == 201, timeout=30, what="normal service afterwards")
+        until(lambda: enqueue(client).status == 201, within_s=30, what="normal service afterwards")
 
 
 @pytest.mark.parametrize(("http2", "depth"), [(False, 1), (True, 8)])
@@ -204,7 +206,7 @@ def test_reliability_45_thousands_who_ask_again_at_once(tmp_path: Path) -> None:
         assert set(statuses) == {204}, "settling is never refused"
         with Client(server.address) as client:
             assert count(client, "queue=q") == few.stored + many.stored, "stored is what was accepted"
-            wait_until(lambda: enqueue(client).status == 201, timeout=30, what="normal service afterwards")
+            until(lambda: enqueue(client).status == 201, within_s=30, what="normal service afterwards")
         assert many.sustained >= (0.8 if AS_PROMISED == 1 else 0.5) * few.sustained
 
 

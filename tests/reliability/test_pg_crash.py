@@ -20,14 +20,15 @@ from anew.store.postgres import opening
 from anew.store.protocol import Filter
 from anew.tasks.opening import open_engine
 from tests.database import Database
+from tests.waiting import until
 
 from .crash import FLAGS
 from .crash import run as run_server
 from .load import count
 from .pg_crash import FINDS_BUGS, Run
-from .server import Server, wait_until
+from .server import Server
 from .test_crash import fresh_seed
-from .test_processes import ALL, IN_FLIGHT, fork_amid_transactions, put, spawning, until
+from .test_processes import ALL, IN_FLIGHT, fork_amid_transactions, put, spawning
 from .wire import Client, Taker
 
 pytestmark = pytest.mark.alone
@@ -257,7 +258,7 @@ def test_reliability_36_a_server_outlives_its_database(database: Database, tmp_p
                 assert client.request("GET", path).status == status, path
                 assert time.monotonic() - began < 1.0, path
             database.start()
-            wait_until(lambda: client.request("GET", "/readyz").status == 200, timeout=10, what="it is ready")
+            until(lambda: client.request("GET", "/readyz").status == 200, within_s=10, what="it is ready")
             assert client.request("POST", "/jobs", job | {"queue": "other"}).status == 201
             (taken,) = taker.take()
             assert client.request("POST", f"/jobs/{taken['id']}/success").status < 300

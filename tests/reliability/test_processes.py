@@ -24,6 +24,7 @@ from anew.jobs import NewJob, State
 from anew.store.protocol import Filter, Page
 from anew.tasks.opening import open_engine
 from tests.reliability import embedded
+from tests.waiting import until
 
 pytestmark = pytest.mark.alone
 
@@ -100,15 +101,6 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     for process in one.running:
         process.kill()
         process.join()
-
-
-def until(holds: Callable[[], bool], within_s: float = 20.0) -> float:
-    """Wait for something that another process does; gives how long it took."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < within_s, "it did not come to pass"
-        time.sleep(0.005)
-    return time.monotonic() - began
 
 
 def put(engine: ThreadCommit, n: int, queue: str = "a") -> list[int]:

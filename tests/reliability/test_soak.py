@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .load import BULK, Background, count, fill
-from .server import Server, wait_until
+from .server import Server
 from .wire import Client, Taker
 
 MIB = 1 << 20
@@ -39,7 +41,7 @@ def run_through(server: Server, jobs: int) -> Counter[str]:
         for worker in workers:
             worker.__enter__()
         fill(server.address, jobs, queue="q", payload={"n": 1})
-        wait_until(lambda: sum(delivered.values()) >= jobs, timeout=60 + jobs / 1_000, what="all were taken")
+        until(lambda: sum(delivered.values()) >= jobs, within_s=60 + jobs / 1_000, what="all were taken")
     finally:
         for worker in workers:
             worker.__exit__(None, None, None)
@@ -51,7 +53,7 @@ def test_reliability_15_without_a_fault_each_job_is_delivered_once(tmp_path: Pat
     with Server(tmp_path / "data", "--global-in-flight-limit", "0") as server:
         delivered = run_through(server, jobs)
         with Client(server.address) as client:
-            wait_until(lambda: count(client, "queue=q") == 0, timeout=30, what="all were settled")
+            until(lambda: count(client, "queue=q") == 0, within_s=30, what="all were settled")
     assert len(delivered) == jobs
     assert set(delivered.values()) == {1}
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .load import GENEROSITY, JOB, Drainer, count, enqueue, fill, quantile
-from .server import Server, wait_until
+from .server import Server
 from .wire import Client, Taker, encode
 
 pytestmark = pytest.mark.alone
@@ -48,16 +50,14 @@ def _greedy(server: Server, client: Client) -> Iterator[Client]:
     """A client that asks for everything and reads nothing."""
     with Client(server.address, receive_buffer=4096) as greedy:
         greedy.socket.sendall(encode("GET", "/jobs/take?prefetch=65535&queue=work"))
-        wait_until(
-            lambda: count(client, "status=in_flight") > 0, timeout=5, what="the greedy client is served"
-        )
+        until(lambda: count(client, "status=in_flight") > 0, within_s=5, what="the greedy client is served")
         yield greedy
 
 
 def _settle_all(server: Server, client: Client, jobs: int) -> float:
     begun = time.monotonic()
     with Drainer(server.address, queue="work") as one, Drainer(server.address, queue="work") as two:
-        wait_until(lambda: one.done + two.done >= jobs, timeout=30, what=f"{jobs} jobs settled")
+        until(lambda: one.done + two.done >= jobs, within_s=30, what=f"{jobs} jobs settled")
         assert not one.refused + two.refused
     assert count(client, "queue=work") == 0
     return time.monotonic() - begun
@@ -117,7 +117,7 @@ def test_streams_beyond_the_limit_get_503_until_one_ends(tmp_path: Path) -> None
         assert int(reply.headers["retry-after"]) >= 1
         assert enqueue(client).status == 201
         takers[0].client.close()
-        wait_until(lambda: _stream_status(server) == 200, timeout=5, what="a place for one more stream")
+        until(lambda: _stream_status(server) == 200, within_s=5, what="a place for one more stream")
 
 
 def _stream_status(server: Server) -> int:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .moved import BUGS
-from .server import Server, wait_until
+from .server import Server
 from .test_crash import fresh_seed
 from .tied_crash import run
 from .wire import Client, encode
@@ -49,7 +51,7 @@ def test_a_server_killed_alone_leaves_neither_its_helper_nor_its_ports_behind(tm
         (helper,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
         server.kill(alone=True)
         server.start()
-        wait_until(lambda: not _runs(helper), timeout=10, what="the helper ends")
+        until(lambda: not _runs(helper), within_s=10, what="the helper ends")
 
 
 def _runs(pid: str) -> bool:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import pytest
 
 from anew import Anew
+from tests.waiting import until
 
-from .test_processes import until
 from .working import BOUND, key_of
 
 KILLS = 600 if os.environ.get("ANEW_NIGHTLY") else 60

@@ -6,7 +6,6 @@ import contextlib
 import random
 import select
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from tests.e2e.server import ServerProcess
 from tests.faktory_wire import BadReply, Closed, FaktoryWire, target
 from tests.fwp_clients.servers import url_of
+from tests.waiting import until
 
 from .conftest import Open
 from .jobs import compact, fetch, job, push, push_many
@@ -309,10 +309,7 @@ def test_one_who_has_gone_with_very_many_lines_ahead_is_found_out(
     before = connections()
     peer.close()
     push(wire, queue)
-    patience = time.monotonic() + 10
-    while connections() == before:
-        assert time.monotonic() < patience
-        time.sleep(0.02)
+    until(lambda: connections() != before, what="the connection is gone")
     assert fetch(wire, queue)["args"] == [1]
 
 

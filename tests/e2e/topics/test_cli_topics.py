@@ -15,9 +15,9 @@ from tests.e2e.client import Client
 from tests.e2e.command import anew, anew_json, anew_process
 from tests.e2e.server import ServerProcess
 from tests.e2e.wire import Address
+from tests.waiting import until
 
 from .receivers import Receiver, answers, script
-from .test_deliverers import until
 
 POLICY = json.dumps({"retry": {"schedule": [0.1], "jitter": 0}, "health": {"breaker_failures": None}})
 

@@ -16,9 +16,9 @@ from anew.web.dashboard import webhooks
 from tests.e2e.client import Client
 from tests.e2e.server import ServerProcess
 from tests.e2e.test_dashboard import NASTY, page, send, text_of
+from tests.waiting import until
 
 from .receivers import Receiver, answers, script
-from .test_deliverers import until
 from .test_live import HERE, call, delivered, publish, subscribe
 
 STEADY = {"breaker_failures": None, "disable_after": None}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from tests.e2e.client import Client
 from tests.e2e.server import ServerProcess
-
-PATIENCE_S = 20
+from tests.waiting import until
 
 
 def children(pid: int) -> list[int]:
@@ -23,14 +20,6 @@ def children(pid: int) -> list[int]:
             if int(fields[1]) == pid and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for something that another process does."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < PATIENCE_S, "it did not come to pass"
-        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

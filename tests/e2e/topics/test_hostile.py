@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .receivers import Behaviour, Receiver, answers
-from .test_deliverers import deliverers, until
+from .test_deliverers import deliverers
 from .test_live import STEADY, delivered, publish, serving, subscribe
 
 GRANTED = {"webhook_allowed_origin": "*"}

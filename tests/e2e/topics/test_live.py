@@ -25,9 +25,10 @@ import standardwebhooks
 
 from tests.e2e.client import Client, now_ms
 from tests.e2e.server import ServerProcess
+from tests.waiting import until
 
 from .receivers import Line, Received, Receiver, answers, is_silent, script
-from .test_deliverers import deliverers, until
+from .test_deliverers import deliverers
 
 HERE = {"webhook_confirmation": "off", "webhook_allow_http": True, "webhook_allow_cidrs": "127.0.0.1/32"}
 STEADY = {"breaker_failures": None, "disable_after": None}

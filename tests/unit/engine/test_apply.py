@@ -425,16 +425,20 @@ def test_little_space_refuses_new_jobs_only(monkeypatch: pytest.MonkeyPatch) -> 
     one, two = rig.put(new_job(), new_job())
     rig.worker()
     free = 999
+    reserved: list[int] = []
     monkeypatch.setattr(SqliteLink, "device", property(lambda link: link))
     monkeypatch.setattr(SqliteLink, "free_bytes", lambda link: free)
+    monkeypatch.setattr(SqliteLink, "keep_reserve", lambda link: reserved.append(free))
     rig.do(call(tick))
     refused, settled, failed = rig.apply(plain(1), succeed(one), fail(two))
     assert isinstance(refused, StoreFull)
     assert settled == []
     assert failed.state is State.RETRYING
+    assert reserved == []
     free = 1_000
     rig.do(call(tick))
     assert len(rig.put(new_job())) == 1
+    assert reserved == [1_000], "the next shortage can be settled in too"
 
 
 def test_a_store_in_memory_has_space_as_long_as_nothing_else_is_known(rig: Rig) -> None:

@@ -13,7 +13,7 @@ from anew.engine.verbs import cancel_one, redrive_one
 from anew.jobs import Failed, HoldKind, State
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.expiry import has_expired
-from anew.jobs.limits import Throttle
+from anew.jobs.limits import Throttle, rate
 from anew.store.protocol import Hold
 
 from .rig import NOW, Rig, call, ignore
@@ -140,3 +140,16 @@ def test_an_expired_job_gives_the_slot_of_its_queue_to_the_next_one(rig: Rig) ->
     )
     rig.clock.advance(1)
     assert rig.worker(["mail"], prefetch=3).keys == [good]
+
+
+def test_expired_jobs_are_no_starts_for_the_rate_of_their_queue(rig: Rig) -> None:
+    rig.do(call(lambda batch: batch.store.limit({"mail": Throttle(rate=rate(2, 1_000))})))
+    late = [expiring(f"late{n}", NOW) for n in range(3)]
+    *_, one, two, three = rig.put(*late, *[expiring(f"good{n}", None) for n in range(3)])
+    rig.clock.advance(1)
+    worker = rig.worker(["mail"], prefetch=6)
+    assert worker.keys == [one, two]
+    rig.advance(499)
+    assert worker.keys == [one, two]
+    rig.advance(1)
+    assert worker.keys == [one, two, three]

@@ -313,6 +313,14 @@ def test_the_global_limit_holds_over_all_takers() -> None:
     assert rig.broken_rules() == []
 
 
+def test_the_global_limit_holds_over_takers_of_queues_of_their_own_that_are_served_together() -> None:
+    rig = Rig(limits=Limits(global_in_flight=5))
+    workers = [rig.worker([f"q{n}"], 2) for n in range(4)]
+    rig.put(*(new_job(f"q{n}") for n in range(4) for _ in range(2)))
+    assert [len(worker.keys) for worker in workers] == [2, 2, 1, 0]
+    assert rig.broken_rules() == []
+
+
 def test_takers_that_the_global_limit_holds_back_come_in_when_there_is_room() -> None:
     rig = Rig(limits=Limits(global_in_flight=1))
     a, b = rig.worker(["a"], 1), rig.worker(["b"], 1)

@@ -20,6 +20,7 @@ from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 from anew.store.sqlite import open_sqlite
 from anew.tasks.opening import open_engine
+from tests.waiting import until
 
 from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
 
@@ -41,14 +42,6 @@ def in_threads(run: Any, n: int, meanwhile: Callable[[], None] = lambda: None) -
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive(), "a thread waits for ever"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something that no thread announces has come true."""
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come true"
-        time.sleep(0.001)  # for less, the thread that is waited for gets the interpreter now and then only
 
 
 def test_a_job_is_enqueued_taken_and_settled(engine: ThreadCommit) -> None:

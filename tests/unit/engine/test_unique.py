@@ -136,6 +136,7 @@ def test_a_key_of_a_record_is_held_until_the_record_goes() -> None:
     rig.clock.advance(MINUTE)
     rig.do(call(tick))
     assert rig.state(key) is None
+    assert rig.store.hooks.locks([text_digest("k")]) == [], "its lock goes with it, asked for again or not"
     assert is_free(rig, Scope.EXISTS)
 
 

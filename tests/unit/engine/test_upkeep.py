@@ -65,6 +65,16 @@ def test_a_dead_process_keeps_its_row_until_all_that_it_held_is_given_back(tmp_p
     rig.store.close()
 
 
+def test_counters_are_checked_after_a_process_has_died_and_not_otherwise(tmp_path: Path) -> None:
+    rig = Rig(open_sqlite(tmp_path))
+    run_all(rig)
+    assert not rig.engine.parts.recount_due
+    dies(tmp_path, lambda store: None)
+    run_all(rig)
+    assert rig.engine.parts.recount_due
+    rig.store.close()
+
+
 def test_what_a_dead_process_has_written_ahead_is_removed(tmp_path: Path) -> None:
     rig = Rig(open_sqlite(tmp_path))
     long = new_job(payload=b'"' + b"x" * (600 << 10) + b'"')

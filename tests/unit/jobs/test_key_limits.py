@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from anew.jobs.codec import LimitKey
-from anew.jobs.key_limits import KeyLimit, Place, full_at, held_back, may_start, throttle_of, to_unblock
-from anew.jobs.limits import FULL, Bucket, Throttle, rate
+from anew.jobs.codec import LAST_INSTANT, LimitKey
+from anew.jobs.key_limits import (
+    OPEN,
+    Gate,
+    KeyLimit,
+    Place,
+    full_at,
+    held_back,
+    may_start,
+    throttle_of,
+    to_unblock,
+)
+from anew.jobs.limits import FULL, Bucket, Grant, Throttle, rate
 
 NOW = 1_700_000_000_000
 TEN_A_MINUTE = rate(10, 60_000, 3)
 
 
-def limit(throttle: Throttle, bucket: Bucket = FULL) -> KeyLimit:
-    return KeyLimit("customer 7", throttle, bucket)
+def limit(throttle: Throttle, bucket: Bucket = FULL, gate: Gate = OPEN) -> KeyLimit:
+    return KeyLimit("customer 7", throttle, bucket, gate=gate)
 
 
 @pytest.mark.parametrize(("running", "number"), [(0, 2), (1, 1), (2, 0), (5, 0)])
@@ -38,6 +48,23 @@ def test_of_both_the_lower_one_holds_and_what_runs_says_no_time() -> None:
     assert may_start(both, 0, 9, NOW).number == 1
     assert may_start(both, 1, 9, NOW).number == 0
     assert may_start(both, 1, 9, NOW).again_at is None
+
+
+@pytest.mark.parametrize(("running", "number"), [(0, 1), (1, 0), (3, 0)])
+def test_while_it_is_found_out_whether_what_they_call_works_one_runs_at_a_time(
+    running: int, number: int
+) -> None:
+    probing = limit(Throttle(concurrency=5), gate=Gate(probing=True))
+    allowed = may_start(probing, running, 9, NOW)
+    assert (allowed.number, allowed.again_at) == (number, None)
+
+
+def test_a_closed_gate_lets_nobody_start_and_says_until_when() -> None:
+    closed = limit(Throttle(concurrency=2), gate=Gate(NOW + 5))
+    assert may_start(closed, 0, 9, NOW + 4) == Grant(0, FULL, NOW + 5)
+    assert may_start(closed, 0, 9, NOW + 5) == Grant(2, FULL, None)
+    for_good = limit(Throttle(concurrency=2), gate=Gate(LAST_INSTANT))
+    assert may_start(for_good, 0, 9, NOW) == Grant(0, FULL, None)
 
 
 def test_a_key_without_a_rate_is_always_full() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import psycopg
@@ -23,6 +23,7 @@ from anew.tasks.opening import open_engine
 from tests.conformance.helpers import ALL, NOW, batch, new_job, put, stage, take, told
 from tests.postgres import empty_database, socket_path, url_through
 from tests.proxy import Proxy
+from tests.waiting import until
 
 LONG_S = 20.0
 
@@ -72,16 +73,6 @@ def begin(store: Store) -> bool:
             return store.begin(synced=True)
         except StoreBusy:
             assert store.wait_until_free(LONG_S)
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for what a thread, or the server, does."""
-    over = threading.Event()
-    for _ in range(2_000):
-        if holds():
-            return
-        over.wait(0.01)
-    raise AssertionError("it did not come to pass")
 
 
 def enqueue(engine: ThreadCommit, n: int = 1) -> list[int]:

@@ -37,7 +37,6 @@ from anew.store.postgres.opening import (
     migrate,
     refuse_unsafe,
 )
-from anew.store.postgres.outbox import Outbox
 from anew.store.postgres.presence import Grace, Presence
 from anew.store.postgres.primary import Primary
 from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
@@ -46,6 +45,7 @@ from anew.store.postgres.texts import RefusedValue
 from anew.store.postgres.words import STATEMENTS
 from anew.store.protocol import Device
 from anew.store.sql.reader import ReadLink
+from anew.store.sql.statements import Run, in_lists
 from anew.store.sql.store import SqlStore
 
 log = logging.getLogger("anew.store")
@@ -146,7 +146,7 @@ class PostgresLink:
         try:
             migrate(self.connection)
             self.identity = identify(self.connection)
-            self.outbox = Outbox(STATEMENTS.runner(self.execute))
+            self.outbox = _Outbox(STATEMENTS.runner(self.execute))
             self.run = self.run_apart = self.run_write = STATEMENTS.runner(self.execute)
             self._execute = executor(self.connection, RefusedValue)
             self._presence = Presence(self._primary)
@@ -594,3 +594,29 @@ def _refuse(text: str, bound: Sequence[Any] = ()) -> Any:
 
 def _failed(error: Exception) -> StoreFailed:
     return StoreFailed(f"the database failed: {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+class _Outbox:
+    """Jobs that other transactions of the same database have left; see `anew.store.protocol.OutboxRows`.
+
+    Args:
+        run: Runs a statement on the writer's connection.
+
+    Attributes:
+        waits: As the open transaction has found at its begin.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.waits = False
+
+    def rows(self, limit: int, most_bytes: int) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = self._run("outbox_rows", (limit, most_bytes)).fetchall()
+        return found
+
+    def drop(self, ids: Sequence[int]) -> None:
+        for part in in_lists(ids):
+            self._run("drop_outbox_rows", part, len(part))
+
+    def refuse(self, id_: int, reason: str) -> None:
+        self._run("refuse_outbox_row", (reason, id_))
