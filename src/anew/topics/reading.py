@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import NotFound
+from anew.errors import CorruptRow, NotFound
 from anew.store.topics import AttemptRow, DeliveryRow
 from anew.topics.delivery_policy import Preview
 from anew.topics.publishing import known_topic
 from anew.topics.redelivery import Selection, known_delivery, matching
-from anew.topics.registry import known_subscription
+from anew.topics.registry import id_of, known_subscription
 from anew.topics.terms import TopicTerms, schedule_for
 from anew.topics.views import (
     View,
@@ -24,6 +25,10 @@ from anew.topics.views import (
     subscription_view,
     topic_view,
 )
+
+log = logging.getLogger("anew.topics")
+
+Row = TypeVar("Row")
 
 STATUSES: Final = ("scheduled", "ready", "sending", "delivered", "held", "dead", "cancelled")
 """How far a delivery can be."""
@@ -46,7 +51,8 @@ def topics(terms: TopicTerms, after: str, limit: int) -> Verb:
 
     def verb(batch: Batch) -> View:
         rows = batch.store.topics.topics(after, limit)
-        return _page("topics", [topic_view(row, terms) for row in rows], limit, lambda: rows[-1].name)
+        shown = list(_readable(rows, lambda row: topic_view(row, terms)))
+        return _page("topics", shown, rows, limit, lambda: rows[-1].name)
 
     return verb
 
@@ -75,8 +81,8 @@ def subscriptions(terms: TopicTerms, topic: str, after: int, limit: int) -> Verb
     def verb(batch: Batch) -> View:
         known_topic(batch, topic)
         rows = batch.store.topics.subscribers(topic, after, limit, batch.now)
-        shown = [subscription_view(batch, row, terms) for row in rows]
-        return _page("subscriptions", shown, limit, lambda: str(shown[-1]["id"]))
+        shown = list(_readable(rows, lambda row: subscription_view(batch, row, terms)))
+        return _page("subscriptions", shown, rows, limit, lambda: id_of(batch, rows[-1]))
 
     return verb
 
@@ -182,7 +188,7 @@ def attempts(delivery: int, after: int, limit: int) -> Verb:
         known_delivery(batch, delivery)
         rows = batch.store.topics.attempts(delivery, after, limit)
         shown = [attempt_view(batch, row) for row in rows]
-        return _page("attempts", shown, limit, lambda: str(rows[-1].number))
+        return _page("attempts", shown, rows, limit, lambda: str(rows[-1].number))
 
     return verb
 
@@ -199,6 +205,17 @@ def attempt(delivery: int, number: int) -> Verb:
     return verb
 
 
-def _page(name: str, shown: list[View], limit: int, cursor: Callable[[], str]) -> dict[str, Any]:
-    """Give a page of a list; its cursor is null on the last one."""
-    return {name: shown, "cursor": cursor() if len(shown) == limit else None}
+def _readable(rows: Iterable[Row], view: Callable[[Row], View]) -> Iterator[View]:
+    """Show rows but for those that cannot be read: each says so at its own address."""
+    for row in rows:
+        try:
+            yield view(row)
+        except CorruptRow as error:
+            log.warning("a row is left out of a list", extra={"reason": str(error)})
+
+
+def _page(
+    name: str, shown: list[View], rows: Sequence[object], limit: int, cursor: Callable[[], str]
+) -> dict[str, Any]:
+    """Give a page of a list that shows some rows; its cursor is null on the last one."""
+    return {name: shown, "cursor": cursor() if len(rows) == limit else None}

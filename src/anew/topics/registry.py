@@ -204,8 +204,8 @@ def _asked(
     batch: Batch, terms: TopicTerms, topic: TopicRow, row: SubscriptionRow, chance: Callable[[int], bytes]
 ) -> SubscriptionRow:
     """Have an endpoint asked whether it wants what it would get."""
-    document = subscription_document(row.document)
-    document = replace(document, nonce=chance(16).hex(), asked_at=batch.now)
+    topic_document(topic.document)  # before anything is written
+    document = replace(subscription_document(row.document), nonce=chance(16).hex(), asked_at=batch.now)
     row = replace(row, document=msgspec.json.encode(document))
     batch.store.topics.write_subscriptions([row])
     ask(batch, terms, topic, row)

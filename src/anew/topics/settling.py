@@ -9,13 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from anew.engine.batch import Batch
+from anew.errors import CorruptRow
 from anew.jobs import Change, Failed, Job, Snoozed, State
 from anew.jobs.key_limits import OPEN, Gate
-from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus
+from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, TopicRow
 from anew.topics.attempts import Attempt, attempt_row, ended, unanswered
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
 from anew.topics.counting import LATENCIES, RETRIES, SECONDS, Tally
-from anew.topics.documents import subscription_document, topic_document
+from anew.topics.documents import is_readable, subscription_document, topic_document
 from anew.topics.exchange import Answer
 from anew.topics.health import after_attempt
 from anew.topics.outcome import Verdict, judge
@@ -91,7 +92,8 @@ class _Settling:
         )
         self._jobs = {job.key: job for job in batch.in_flight([key for key, _ in self._held])}
         self._deliveries = rows.deliveries([one.assignment.delivery.id for one in sent])
-        self._before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}), batch.now)
+        before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}), batch.now)
+        self._before = {id_: row for id_, row in before.items() if is_readable(row.document)}
         self._now = dict(self._before)
         self._delivered: list[int] = []
         self._given_back: list[int] = []
@@ -234,7 +236,7 @@ class _Settling:
         name = given.message.topic
         if name not in self._excerpts:
             row = self._batch.store.topics.topic(name)
-            self._excerpts[name] = row is None or topic_document(row.document).excerpts
+            self._excerpts[name] = row is None or _keeps_excerpts(row)
         return answer if self._excerpts[name] else replace(answer, excerpt="")
 
     # -- health
@@ -278,3 +280,10 @@ class _Settling:
         }
         if turned:
             self._batch.hooks.blocking.gate(turned)
+
+
+def _keeps_excerpts(topic: TopicRow) -> bool:
+    try:
+        return topic_document(topic.document).excerpts
+    except CorruptRow:  # it may have said no
+        return False

@@ -28,6 +28,10 @@ WHOLE_TABLE = {
     "all_texts": RARE,
     "queue_texts": RARE,
     "drop_queue_text": RARE,
+    **dict.fromkeys(
+        ("topic_texts", "subscription_texts", "message_texts", "delivery_texts", "delivery_task_texts"), RARE
+    ),
+    "mend_topic": RARE,
     "read_counters": "a row a queue, read where all counters are asked for",
     "totals": "a row a queue, in the reader's thread, for somebody who looks",
     "busiest": "a row a queue, in the reader's thread, for somebody who looks",
