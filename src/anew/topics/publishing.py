@@ -1,7 +1,7 @@
 """Publishing: a message and its deliveries are written in one transaction, each delivery a job of the engine.
 
-Where a topic has very many subscriptions, the message comes with a job that makes its deliveries, a chunk a transaction. Each
-message goes to a subscription once, so a chunk may be made twice.
+Where a topic has very many subscriptions, a job is written with the message that makes its deliveries, a chunk in each transaction.
+A message has one delivery for each subscription, so a chunk may be made twice.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Seque
     return Published(ids, made, False)
 
 
-def tell(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> None:
-    """Publish an event of Anew's own, if somebody has subscribed to such."""
+def publish_event(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> None:
+    """Publish an event on `EVENTS`, if that has a subscription."""
     topic = batch.store.topics.topic(EVENTS)
     if topic is None or not batch.store.topics.count_subscribers(EVENTS, 1, batch.now):
         return
@@ -153,15 +153,17 @@ def tell(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> N
         log.warning("an event is not published", extra={"type": type_, "reason": str(error)})
 
 
-def tell_of(batch: Batch, terms: TopicTerms, row: SubscriptionRow, type_: str, **more: object) -> None:
-    """Publish what has happened to a subscription, unless it is one to such events."""
+def publish_event_of(
+    batch: Batch, terms: TopicTerms, row: SubscriptionRow, type_: str, **more: object
+) -> None:
+    """Publish an event about a subscription, unless it is itself one to `EVENTS`."""
     if row.topic != EVENTS:
         data = {
             "subscription_id": f"sub_{batch.ids.write(row.id)}",
             "topic": row.topic,
             "endpoint": row.endpoint,
         }
-        tell(batch, terms, type_, {**data, **more})
+        publish_event(batch, terms, type_, {**data, **more})
 
 
 def died(
@@ -172,7 +174,7 @@ def died(
     subscription: SubscriptionRow | None,
     reason: str,
 ) -> None:
-    """Tell that a delivery is dead, and enqueue the job that its subscription wants for that."""
+    """Count a dead delivery, publish the event, and enqueue a job in the dead-letter queue of its subscription, if it has one."""
     tally = Tally()
     tally.add("dead", reason)
     if message is not None:
@@ -181,7 +183,7 @@ def died(
     if message is None or subscription is None or message.type == CONFIRMATION:
         return
     data = _dead(batch, row, message, reason)
-    tell_of(batch, terms, subscription, "delivery.dead", **data)
+    publish_event_of(batch, terms, subscription, "delivery.dead", **data)
     queue = subscription_document(subscription.document).dead_letter_queue
     if queue is not None:
         payload = {
@@ -243,22 +245,14 @@ def deliver(
         trigger: What has made them.
         filtered: Only to those whose filters want it.
     """
-    tally = Tally()
-    wanting: list[SubscriptionRow] = []
-    for one in subscribers:
-        why_not = _why_not(one, message, filtered)
-        if why_not is None:
-            wanting.append(one)
-        else:
-            tally.add("skipped", why_not)
-    tally.write(batch)
-    if not wanting:
+    recipients = _recipients(batch, message, subscribers, filtered)
+    if not recipients:
         return set()
     rows = batch.store.topics
     numbers: dict[bytes, int] = {}
     deliveries: list[DeliveryRow] = []
     jobs: dict[int, NewJob] = {}
-    for key, subscriber in zip(batch.keys_for(len(wanting)), wanting, strict=True):
+    for key, subscriber in zip(batch.keys_for(len(recipients)), recipients, strict=True):
         held = holding_for(terms.policy, topic.document, subscriber.document)
         if held.document not in numbers:
             numbers[held.document] = rows.policy_number(held.document)
@@ -281,9 +275,25 @@ def deliver(
     chosen = [row.id for row in deliveries if row.id in made]
     if chosen:
         batch.insert([jobs[key] for key in chosen], keys=chosen)
-        shut = {limit_name(row.id): gate_of(row, batch.now) for row in wanting}
-        batch.hooks.blocking.gate({name: one for name, one in shut.items() if one != OPEN})
+        gates = {limit_name(row.id): gate_of(row, batch.now) for row in recipients}
+        batch.hooks.blocking.gate({name: one for name, one in gates.items() if one != OPEN})
     return made
+
+
+def _recipients(
+    batch: Batch, message: MessageRow, subscribers: Sequence[SubscriptionRow], filtered: bool
+) -> list[SubscriptionRow]:
+    """Give the subscriptions that get a message; count why the others do not."""
+    tally = Tally()
+    found: list[SubscriptionRow] = []
+    for one in subscribers:
+        why_not = _why_not(one, message, filtered)
+        if why_not is None:
+            found.append(one)
+        else:
+            tally.add("skipped", why_not)
+    tally.write(batch)
+    return found
 
 
 def delivery_job(

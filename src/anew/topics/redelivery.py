@@ -27,7 +27,7 @@ from anew.topics.publishing import (
     known_topic,
     new_message,
 )
-from anew.topics.registry import known_subscription, shut
+from anew.topics.registry import known_subscription, set_gates
 from anew.topics.terms import Holding, TopicTerms, holding_for
 from anew.units import DAY_MS
 
@@ -150,7 +150,7 @@ def _begun_again(
         purge_at=None,
     )
     batch.insert([delivery_job(batch, terms, row, message, subscription, held)], keys=[key])
-    shut(batch, [subscription])
+    set_gates(batch, [subscription])
     batch.store.topics.write_deliveries([row])
     return row
 

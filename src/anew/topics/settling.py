@@ -20,7 +20,7 @@ from anew.topics.documents import is_readable, subscription_document, topic_docu
 from anew.topics.exchange import Answer
 from anew.topics.health import after_attempt
 from anew.topics.outcome import Verdict, judge
-from anew.topics.publishing import TEST, died, gate_of, health_of, tell_of
+from anew.topics.publishing import TEST, died, gate_of, health_of, publish_event_of
 from anew.topics.registry import confirmed, disabled
 from anew.topics.taking import Assignment
 from anew.topics.terms import TopicTerms, limit_name
@@ -167,7 +167,7 @@ class _Settling:
             elif row.trigger != "scheduled" and given.message.type != TEST:
                 write = self._batch.ids.write
                 ids = {"delivery_id": f"dlv_{write(row.id)}", "message_id": f"msg_{write(row.message)}"}
-                tell_of(self._batch, terms, given.subscription, "delivery.recovered", **ids)
+                publish_event_of(self._batch, terms, given.subscription, "delivery.recovered", **ids)
             return verdict, None, None
         if verdict.kind == "ours":
             change = self._batch.decide_outcome(
@@ -258,13 +258,13 @@ class _Settling:
         if checkup.state != before:
             row = replace(row, health=msgspec.json.encode(checkup.state))
         if checkup.opened:
-            tell_of(batch, terms, row, "subscription.failing", failures=checkup.state.failures)
+            publish_event_of(batch, terms, row, "subscription.failing", failures=checkup.state.failures)
         if checkup.warning is not None:
-            tell_of(batch, terms, row, "subscription.failing", percent=checkup.warning)
+            publish_event_of(batch, terms, row, "subscription.failing", percent=checkup.warning)
         reason = verdict.disables or ("failing" if checkup.disabled else None)
         if reason is not None and row.status != "disabled":
             row = disabled(row, reason, batch.now)
-            tell_of(batch, terms, row, "subscription.disabled", reason=reason)
+            publish_event_of(batch, terms, row, "subscription.disabled", reason=reason)
         self._now[row.id] = row
 
     def _write_health(self) -> None:

@@ -26,7 +26,7 @@ from anew.topics.delivery_policy import DeliveryPolicy
 from anew.topics.documents import SubscriptionDocument, subscription_document
 from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms, queued
 from anew.topics.redelivery import TASK, go_on
-from anew.topics.registry import shut
+from anew.topics.registry import set_gates
 from anew.topics.terms import TopicTerms, stored_policy
 
 MOST_MADE: Final = 1_000
@@ -84,7 +84,7 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
         elif delivery.id in lost:
             counted.append((one, lost[delivery.id]))
         elif subscription.status != "active" and delivery.trigger != TRIGGER:
-            shut(batch, [subscription])
+            set_gates(batch, [subscription])
             batch.release([one.key], None)
         elif message is None or batch.now > (
             deadline_at := deadline_of(delivery, subscription, message, policy, batch.now)
