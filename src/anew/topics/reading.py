@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import CorruptRow, NotFound
+from anew.jobs.ids import MAX_KEY
 from anew.store.topics import AttemptRow, DeliveryRow
 from anew.topics.delivery_policy import Preview
 from anew.topics.publishing import known_topic
@@ -42,8 +43,6 @@ RECENT: Final = 20
 
 COUNTED: Final = 100
 """Subscriptions of a topic that are counted."""
-
-_LAST = (1 << 63) - 1
 
 
 def topics(terms: TopicTerms, after: str, limit: int) -> Verb:
@@ -147,7 +146,7 @@ def _chunk(batch: Batch, chosen: Selection, after: int, *, newest: bool) -> list
     if newest:
         assert chosen.subscription is not None
         return rows.last_deliveries_of(chosen.subscription, after - 1, CHUNK)
-    return rows.deliveries_of(chosen.subscription, after, _LAST, CHUNK, dead=chosen.status == "dead")
+    return rows.deliveries_of(chosen.subscription, after, MAX_KEY, CHUNK, dead=chosen.status == "dead")
 
 
 class Recent(NamedTuple):
@@ -165,7 +164,7 @@ class Recent(NamedTuple):
 def recent(batch: Batch, subscriptions: Sequence[int]) -> list[Recent]:
     """Tell how the last deliveries of some subscriptions have gone, in this order."""
     topics = batch.store.topics
-    found = [topics.last_deliveries_of(id_, _LAST, RECENT) for id_ in subscriptions]
+    found = [topics.last_deliveries_of(id_, MAX_KEY, RECENT) for id_ in subscriptions]
     rows = [row for part in found for row in part]
     status = dict(zip((row.id for row in rows), delivery_statuses(batch, rows), strict=True))
     attempts = topics.last_attempts([row.id for row in rows])

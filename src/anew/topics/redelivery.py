@@ -13,7 +13,7 @@ from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import Conflict, NotFound, PayloadExpired
 from anew.jobs import NewJob, State
-from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.ids import COUNTER_BITS, MAX_KEY
 from anew.jobs.patch import Patch, patched
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
 from anew.topics.attempts import ended
@@ -43,7 +43,6 @@ LONGEST_REPLAY_MS: Final = 14 * DAY_MS
 
 Mode = Literal["full", "once"]
 Include = Literal["failed", "missed", "all"]
-_LAST = (1 << 63) - 1
 
 
 class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -326,7 +325,7 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
         return position, 0, False
     topic = known_topic(batch, subscription.topic)
     topic_document(topic.document)  # or each message would be passed over
-    last = _LAST if chosen.until is None else (chosen.until << COUNTER_BITS) - 1
+    last = MAX_KEY if chosen.until is None else (chosen.until << COUNTER_BITS) - 1
     messages = batch.store.topics.messages_of(topic.name, position, last, CHUNK)
     done = 0
     for message in messages:
@@ -342,7 +341,7 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
 
 def _next_chunk(batch: Batch, chosen: Selection, after: int, limit: int) -> Sequence[DeliveryRow]:
     rows = batch.store.topics
-    return rows.deliveries_of(chosen.subscription, after, _LAST, limit, dead=chosen.status == "dead")
+    return rows.deliveries_of(chosen.subscription, after, MAX_KEY, limit, dead=chosen.status == "dead")
 
 
 def matching(batch: Batch, chosen: Selection, rows: Sequence[DeliveryRow]) -> list[DeliveryRow]:
@@ -366,4 +365,4 @@ def _is_meant(chosen: Selection, row: DeliveryRow) -> bool:
     if chosen.message is not None and row.message != chosen.message:
         return False
     published = row.message >> COUNTER_BITS
-    return chosen.since <= published < (_LAST if chosen.until is None else chosen.until)
+    return chosen.since <= published < (MAX_KEY if chosen.until is None else chosen.until)

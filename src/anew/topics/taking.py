@@ -78,8 +78,7 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     counted: list[tuple[_Found, AttemptRow]] = []
     for one in found:
         _, delivery, subscription, message, policy = one
-        document = None if subscription is None else subscription_document(subscription.document)
-        if subscription is None or document is None or _is_dropped(delivery, document):
+        if subscription is None or _is_dropped(delivery, subscription_document(subscription.document)):
             _cancel(batch, terms, one)
         elif delivery.id in lost:
             counted.append((one, lost[delivery.id]))
@@ -90,7 +89,7 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
             deadline_at := deadline_of(delivery, subscription, message, policy, batch.now)
         ):
             _expire(batch, terms, one)
-        elif document.kind == "queue":
+        elif subscription_document(subscription.document).kind == "queue":
             _enqueue(batch, terms, one, message, subscription)
         else:
             assignments.append(
