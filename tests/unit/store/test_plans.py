@@ -320,7 +320,7 @@ BY_KEY = [
     "topic", "topics", "drop_topic", "subscriptions", "drop_subscription", "publication", "messages", "expand_message",
     "delivery_policies", "policy_number", "deliveries", "deliveries_between", "write_deliveries", "drop_delivery",
     "drop_delivery_attempts", "drop_begun_attempts", "begun_attempts", "delivery_attempts", "last_delivery_attempts",
-    "purge_attempts", "delivery_task",
+    "purge_attempts", "delivery_task", "mend_subscription", "mend_message", "mend_delivery", "mend_delivery_task",
 ]  # fmt: skip
 
 
