@@ -14,6 +14,7 @@
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
         PayloadExpired      what was to be sent again is kept no longer
+        CorruptRow          what is stored of it cannot be read
         ForkedStore         the store was opened by the process that this one was forked from
         NewerStore          the store was written by a newer Anew
       Expired             what was to be used once was used, or its time is over
@@ -142,6 +143,12 @@ class PayloadExpired(Conflict):
     """What was to be sent again is kept no longer."""
 
     code = "payload_expired"
+
+
+class CorruptRow(Conflict):
+    """What is stored of it cannot be read any more; nothing else is concerned."""
+
+    code = "corrupt_row"
 
 
 class ForkedStore(Conflict):

@@ -291,3 +291,39 @@ def test_damaged_names_are_shown_as_far_as_they_can_be_read(fresh_server: Start,
     form = [("content-type", "application/x-www-form-urlencoded")]
     assert client.request("POST", "/ui/crons/jobs/dam%EF%BF%BD/pause", body=b"", headers=form).status == 404
     assert client.request("POST", "/ui/crons/jobs/sound/pause", body=b"", headers=form).status == 303
+
+
+def test_a_damaged_topic_spoils_no_list_and_says_so_at_its_own_address(
+    fresh_server: Start, fresh: Connect
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    ids = []
+    for name in ("damaged", "named", "sound"):
+        assert client.put(f"/v1/topics/{name}", {}).status == 201
+        body = {"endpoint": {"type": "queue", "queue": name}}
+        ids.append(client.post(f"/v1/topics/{name}/subscriptions", body).data["id"])
+    client.close()
+    assert server.terminate() == 0
+    connection = apsw.Connection(str(server.root_dir / "anew.db"))
+    connection.execute("UPDATE topic SET document = x'7b' WHERE name = 'damaged'")
+    connection.execute("UPDATE topic SET name = CAST(x'6e616dff' AS TEXT) WHERE name = 'named'")
+    connection.execute("UPDATE subscription SET endpoint = CAST(x'6e616dff' AS TEXT) WHERE topic = 'named'")
+    connection.execute("UPDATE topic_count SET label = CAST(x'6e616dff' AS TEXT)")
+    connection.close()
+    client = fresh(fresh_server(root_dir=server.root_dir))
+    assert client.get("/metrics").status == 200
+    listed = client.get("/v1/topics")
+    assert [topic["name"] for topic in listed.data["topics"]] == ["nam\ufffd", "sound"]
+    told = client.get("/v1/topics/damaged")
+    assert told.status == 409
+    assert b'"code":"corrupt_row"' in told.body
+    assert b"stored of this topic cannot be read" in told.body
+    assert client.get(f"/v1/subscriptions/{ids[1]}").data["topic"] == "named"
+    assert client.get("/ui/webhooks").status == 200
+    message = {"type": "t", "data": 1}
+    assert client.post("/v1/topics/sound/messages", {"messages": [message]}).status in (200, 201, 202)
+    assert client.post("/v1/topics/damaged/messages", {"messages": [message]}).status == 409
+    assert client.count(queue="sound") == 1
+    assert client.put("/v1/topics/damaged", {}).status == 200
+    assert client.delete("/v1/topics/nam%EF%BF%BD").status == 204

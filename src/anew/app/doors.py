@@ -275,7 +275,7 @@ def _tables(settings: Settings, service: FwpService) -> Verb:
     """
     try:
         limits = set_throttles(throttles_of(settings))
-        entries = replace_group(CRON_GROUP, crons_of(settings, service.cron_job))
+        entries = replace_group(CRON_GROUP, crons_of(settings, service.pushing.cron_job))
     except InvalidInput as error:
         raise InvalidConfig(str(error), field=error.field) from error
 

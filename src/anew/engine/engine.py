@@ -440,7 +440,7 @@ class Engine:
         self._answer([(op, error) for op in ops])
 
     def _apply_without_damaged(self, ops: Sequence[Op], error: UnicodeDecodeError) -> None:
-        """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
+        """A statement met a text that is no UTF-8: set aside the jobs that have one, mend other rows, and try again."""
         batch = Batch(self.parts, self.clock.now())
         try:
             changed_by_others = self.store.begin(synced=True)
@@ -463,6 +463,7 @@ class Engine:
             self.store.rollback()
             found = 0
         if found:
+            log.warning("texts that are no UTF-8 were found and replaced", extra={"rows": found})
             self.parts.recount_due = True
             self.apply(ops)
         else:

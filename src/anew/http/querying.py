@@ -49,10 +49,118 @@ PART_JOBS = 100
 """Payload bytes, and jobs, of a page that are read and written in one go: some milliseconds."""
 
 
+class _JobPage:
+    """One request for a page of jobs. Its steps follow one another: find keys, divide them by size, read the jobs, write them.
+
+    Args:
+        context: What reads.
+        pages: Where long pages are written.
+        request, form: Who asks, and how the answer is written.
+        path: Of the page's links.
+        last_errors: Each job is shown with its latest failure.
+    """
+
+    def __init__(
+        self, context: Context, pages: Chunks, request: Request, form: Format, path: str, last_errors: bool
+    ) -> None:
+        given = query_pairs(request.query, FILTERS | PAGING)
+        self._paging, self._chosen = paging(given), selection(given)
+        self._chosen.check_ids()
+        self._reads = context.reads
+        self._searches = context.searches
+        self._ids = context.engine.ids
+        self._now = context.engine.clock.now
+        self._pages = pages
+        self._request = request
+        self._form = form
+        self._path = path
+        self._last_errors = last_errors
+
+    def answer(self) -> None:
+        """Find the keys of the page, and go on from there."""
+        where = self._chosen.where(self._ids, visible_at=self._now())
+        part, expression = self._paging.by_key(self._ids), self._chosen.expression
+        if expression is None:
+            self._reads.find(where, part, self._then(lambda keys: self._divide(Found(keys, None))))
+        else:
+            self._searches.page(where, part, expression, self._is_gone, self._then(self._divide))
+
+    def _is_gone(self) -> bool:
+        return self._request.hung_up
+
+    def _divide(self, found: Found) -> None:
+        listed = found.keys[: self._paging.limit]
+        self._reads.at_once(lambda: self._parts(listed), self._then(partial(self._read, found)))
+
+    def _read(self, found: Found, divided: tuple[list[list[int]], int]) -> None:
+        parts, size = divided
+        first = self._ids.write(parts[0][0]) if parts else None
+        behind = parts[-1][-1] if len(found.keys) > sum(map(len, parts)) else found.stopped_at
+        following = None if behind is None else self._ids.write(behind)
+        links = _links(self._path, self._paging, self._chosen.parameters(), first, following)
+        self._reads.in_parts(parts, self._shown, self._then(partial(self._write, links, size)))
+
+    def _write(self, links: dict[str, str | None], size: int, jobs: Iterable[list[ShownJob]]) -> None:
+        def written(jobs: list[Raw]) -> None:
+            self._form.reply(self._request, 200, {"jobs": jobs, "pages": links})
+
+        try:
+            self._pages.run(self._writing(jobs), self._then(written), size)
+        except Overloaded:
+            raise Overloaded("too many long pages are asked for at once; try again in a second") from None
+
+    def _then(self, then: Callable[[Any], None]) -> Callable[[Any], None]:
+        return _answering(self._request, self._form, then)
+
+    def _shown(self, keys: list[int]) -> list[ShownJob]:
+        """Give those of these jobs that are still there, or nothing if nobody waits any more."""
+        if self._request.gone:
+            return []
+        jobs = self._reads.jobs(keys)
+        listed = [(key, shown_job(self._ids, jobs[key], payload=True)) for key in keys if key in jobs]
+        if not self._last_errors:
+            return [job for _, job in listed]
+        records = self._reads.last_errors(keys)
+        return [with_last_error(job, jobs[key], records.get(key)) for key, job in listed]
+
+    def _parts(self, keys: list[int]) -> tuple[list[list[int]], int]:
+        """Give as many keys, at least one, as have payloads that may be shown together, and the bytes of these.
+
+        The jobs of each part are read together.
+        """
+        sizes = self._reads.payload_sizes(keys)
+        parts: list[list[int]] = []
+        total = size_of_part = 0
+        for key in keys:
+            size = sizes.get(key, 0)
+            if parts and total + size > MAX_PAGE_BYTES:
+                break
+            total += size
+            if not parts or size_of_part + size > PART_BYTES or len(parts[-1]) == PART_JOBS:
+                parts.append([])
+                size_of_part = 0
+            parts[-1].append(key)
+            size_of_part += size
+        return parts, total
+
+    def _writing(self, parts: Iterable[list[ShownJob]]) -> Work[list[Raw]]:
+        """Write the jobs of a page, part by part, as long as somebody waits; those that are gone by then are left out."""
+        written: list[Raw] = []
+        for jobs in parts:
+            if self._request.gone:
+                break
+            if self._form is not JSON:
+                yield from packing_payloads(jobs)
+            written += [Raw(self._form.encode(job)) for job in jobs]
+            yield
+        return written
+
+
 class JobRoutes:
     """Looks at jobs."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._reads = context.reads
         self._searches = context.searches
         self._now = context.engine.clock.now
@@ -63,54 +171,11 @@ class JobRoutes:
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
-        self._list(request, form, "/jobs")
+        _JobPage(self._context, self._pages, request, form, "/jobs", last_errors=False).answer()
 
     def many_with_errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time, each with its latest failure."""
-        self._list(request, form, "/v1/jobs", last_errors=True)
-
-    def _list(self, request: Request, form: Format, path: str, *, last_errors: bool = False) -> None:
-        given = query_pairs(request.query, FILTERS | PAGING)
-        page, chosen = paging(given), selection(given)
-        chosen.check_ids()
-        where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
-
-        def then(found: Found) -> None:
-            listed = found.keys[: page.limit]
-            self._reads.at_once(
-                lambda: self._parts(listed), self._answering(request, form, partial(divided, found))
-            )
-
-        def divided(found: Found, divided: tuple[list[list[int]], int]) -> None:
-            keys, (parts, size) = found.keys, divided
-            first = self._ids.write(parts[0][0]) if parts else None
-            behind = parts[-1][-1] if len(keys) > sum(map(len, parts)) else found.stopped_at
-            following = None if behind is None else self._ids.write(behind)
-            links = _links(path, page, chosen.parameters(), first, following)
-
-            def written(jobs: list[Raw]) -> None:
-                form.reply(request, 200, {"jobs": jobs, "pages": links})
-
-            def read(jobs: Iterable[list[ShownJob]]) -> None:
-                work = self._writing(request, jobs, form)
-                try:
-                    self._pages.run(work, self._answering(request, form, written), size)
-                except Overloaded:
-                    raise Overloaded(
-                        "too many long pages are asked for at once; try again in a second"
-                    ) from None
-
-            def shown(keys: list[int]) -> list[ShownJob]:
-                return [] if request.gone else self._shown(keys, last_errors)
-
-            self._reads.in_parts(parts, shown, self._answering(request, form, read))
-
-        answer = self._answering(request, form, then)
-        if chosen.expression is None:
-            whole = self._answering(request, form, lambda keys: then(Found(keys, None)))
-            self._reads.find(where, part, whole)
-        else:
-            self._searches.page(where, part, chosen.expression, lambda: request.hung_up, answer)
+        _JobPage(self._context, self._pages, request, form, "/v1/jobs", last_errors=True).answer()
 
     def count(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Count jobs: at once where the counters know, else in the reader's thread."""
@@ -121,17 +186,17 @@ class JobRoutes:
             form.reply(request, 200, {"count": count})
 
         if chosen.expression is not None:
-            answer = self._answering(request, form, then)
+            answer = _answering(request, form, then)
             self._searches.count(where, chosen.expression, lambda: request.hung_up, answer)
             return
 
         def count(known: int | None) -> None:
             if known is None:
-                self._reads.count(where, self._answering(request, form, then))
+                self._reads.count(where, _answering(request, form, then))
             else:
                 then(known)
 
-        self._reads.at_once(lambda: self._reads.known_count(where), self._answering(request, form, count))
+        self._reads.at_once(lambda: self._reads.known_count(where), _answering(request, form, count))
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
@@ -147,7 +212,7 @@ class JobRoutes:
         self._show(request, form, read)
 
     def _show(self, request: Request, form: Format, read: Callable[[], ShownJob]) -> None:
-        then = self._answering(request, form, lambda shown: self._reply(request, form, shown))
+        then = _answering(request, form, lambda shown: self._reply(request, form, shown))
         self._reads.at_once(read, then)
 
     def _one(self, job_id: str) -> tuple[Job, ShownJob]:
@@ -163,7 +228,7 @@ class JobRoutes:
         if form is JSON or not is_long([shown]):
             form.reply(request, 200, shown)
         else:
-            then = self._answering(request, form, lambda _: form.reply(request, 200, shown))
+            then = _answering(request, form, lambda _: form.reply(request, 200, shown))
             self._chunks.run(packing_payloads([shown]), then)
 
     def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -173,7 +238,7 @@ class JobRoutes:
         start = None if page.start is None else number("from", page.start, U32_MAX)
         self._reads.at_once(
             lambda: self._errors(params[0], page, start),
-            self._answering(request, form, lambda answer: form.reply(request, 200, answer)),
+            _answering(request, form, lambda answer: form.reply(request, 200, answer)),
         )
 
     def _errors(self, job_id: str, page: Paging, start: int | None) -> dict[str, Any]:
@@ -202,19 +267,8 @@ class JobRoutes:
                 raise NotFound("error record not found")
             return shown_error(records[0])
 
-        shown = self._answering(request, form, lambda record: form.reply(request, 200, record))
+        shown = _answering(request, form, lambda record: form.reply(request, 200, record))
         self._reads.at_once(read, shown)
-
-    def _answering(
-        self, request: Request, form: Format, then: Callable[[Any], None]
-    ) -> Callable[[Any], None]:
-        """Answer with what has been read, unless nobody waits any more: a page may take long to render."""
-
-        def render(result: Any) -> None:
-            if not request.gone:
-                then(result)
-
-        return answering(request, form, render)
 
     def _visible(self, job_id: str, *, payload: bool = False) -> Job:
         """Find a job whose retention is not over."""
@@ -222,47 +276,6 @@ class JobRoutes:
         if job is None or job.is_over(self._now()):
             raise NotFound("job not found")
         return job
-
-    def _shown(self, keys: list[int], last_errors: bool) -> list[ShownJob]:
-        """Give those of these jobs that are still there."""
-        jobs = self._reads.jobs(keys)
-        listed = [(key, shown_job(self._ids, jobs[key], payload=True)) for key in keys if key in jobs]
-        if not last_errors:
-            return [job for _, job in listed]
-        records = self._reads.last_errors(keys)
-        return [with_last_error(job, jobs[key], records.get(key)) for key, job in listed]
-
-    def _parts(self, keys: list[int]) -> tuple[list[list[int]], int]:
-        """Give as many keys, at least one, as have payloads that may be shown together, and the bytes of these.
-
-        The jobs of each part are read together.
-        """
-        sizes = self._reads.payload_sizes(keys)
-        parts: list[list[int]] = []
-        total = size_of_part = 0
-        for key in keys:
-            size = sizes.get(key, 0)
-            if parts and total + size > MAX_PAGE_BYTES:
-                break
-            total += size
-            if not parts or size_of_part + size > PART_BYTES or len(parts[-1]) == PART_JOBS:
-                parts.append([])
-                size_of_part = 0
-            parts[-1].append(key)
-            size_of_part += size
-        return parts, total
-
-    def _writing(self, request: Request, parts: Iterable[list[ShownJob]], form: Format) -> Work[list[Raw]]:
-        """Write the jobs of a page, part by part, as long as somebody waits; those that are gone by then are left out."""
-        written: list[Raw] = []
-        for jobs in parts:
-            if request.gone:
-                break
-            if form is not JSON:
-                yield from packing_payloads(jobs)
-            written += [Raw(form.encode(job)) for job in jobs]
-            yield
-        return written
 
     def _records(self, key: int, page: Page) -> tuple[list[ErrorRecord], bool]:
         """Read one page of error records, whose limit is one more than is shown.
@@ -288,6 +301,16 @@ class JobRoutes:
                 break
         same = [record for record in records if record.attempt == last]
         return same, len(same) < len(records)
+
+
+def _answering(request: Request, form: Format, then: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Answer with what has been read, unless nobody waits any more: a page may take long to render."""
+
+    def render(result: Any) -> None:
+        if not request.gone:
+            then(result)
+
+    return answering(request, form, render)
 
 
 def _links(

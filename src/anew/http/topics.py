@@ -346,7 +346,7 @@ class TopicRoutes:
     def get_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a delivery."""
         key = self._key(params[0], "dlv_")
-        self._look(request, lambda batch: _delivery_view(batch, redelivery.known_delivery(batch, key)))
+        self._look(request, reading.delivery(key))
 
     def list_attempts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the attempts of a delivery, the first one first."""

@@ -1,15 +1,15 @@
-"""The gate before all applications: for so long a turn requests pass at once; those that come after wait in order.
+"""The gate between connections and applications: admits requests in order, sheds new work under overload.
 
-A turn of the event loop reads all that very many clients have sent before any answer leaves, and what comes meanwhile waits in
-the kernel, where its age cannot be seen. So no turn hands over requests for longer than `turn_ms`: answers leave soon, nothing is
-unread for long, and what waits does so here, counted and timed. New work that has waited too long during an overload is shed:
-refusing costs less than serving, and those behind are served in time.
+A turn of the event loop reads what all clients have sent before any answer leaves. With very many clients such a turn is long, and
+what arrives meanwhile waits in the kernel, where its age is unknown. So a turn hands requests over for at most `turn_ms`; the rest
+waits here in a queue, counted and timed. During an overload new work that has waited longer than `max_wait_ms` is shed: a refusal
+costs half as much as serving, and the requests behind it are served in time.
 
-It costs half as much all the same, so peers that come again at once could keep the server busy with refusals alone. So a connection
-whose request was shed is held off: it is not read before there is time to spare, or its peer has been told to come again. Then
-they come back one after another, or all who were refused in one instant would come back in one.
+Clients that retry at once could still fill the server with refusals. So a connection whose request was shed is held off: it is not
+read until a turn has time to spare, or for `hold_off_ms` to twice that. The times are spread, so that clients that were refused
+together do not return together.
 
-The gate knows a request's size and its kind, and no protocol; `Admission` is one application's way through it.
+The gate knows the size and the kind of a request, and no protocol. `Admission` connects it to one HTTP application.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from anew.net.seam import App, Judge, Kind, Request, refusal
 log = logging.getLogger("anew.net")
 
 turn_ms = 20
-"""How long requests are handed over, and what has been read is worked on, in one turn of the loop."""
+"""How long one turn of the loop hands requests over and reads connections."""
 
 read_ms = 5
-"""How long one connection's bytes are worked on before others have their turn."""
+"""How long one connection is read before the others have their turn."""
 
 max_wait_ms = 60
-"""How long new work may have waited before it is shed during an overload. Behind it comes at most the rest of its turn, so
-its answer leaves well within the 250 ms that are promised."""
+"""How long new work may wait during an overload; then it is shed. At most the rest of its turn follows, so its answer leaves
+well within the promised 250 ms."""
 
 overload = 64
-"""Requests that wait, or connections with requests behind the one under way, that are an overload. Fewer may come from clients
-that send their requests ahead, and need not."""
+"""An overload is this many waiting requests, or this many connections with pipelined requests. Fewer can come from a few clients
+that pipeline."""
 
 after_overload_ms = 1_000
-"""How long after an overload the time is counted for which bytes may have waited unread. At other times it is not: a disk that once
-stands still is no overload, and those who waited for it are served as soon as it goes on."""
+"""How long after an overload a request's age includes the time for which its bytes may have waited unread. At other times it does
+not: a disk that stalls once is no overload, and the requests that waited for it are served."""
 
 full = 1024
-"""Requests that wait, from which on HTTP/2 connections keep what they have read: each may bring 200 of them, and to refuse those
-of a hundred connections in one turn would hold up the answers of all."""
+"""From this many waiting requests on, an HTTP/2 connection keeps what it has read. Each may bring 200 requests, and refusing those
+of a hundred connections in one turn would delay all answers."""
 
 max_queued = 4096
-"""Requests that may wait. It takes longer than `max_wait_ms` to serve so many, so one more is shed at once."""
+"""Requests that may wait. Serving so many takes longer than `max_wait_ms`, so one more is shed at once."""
 
 hold_off_ms = 50
-"""How long a connection is held off at least when there is no time to spare, and half of how long at most: they are spread. What it
-sends meanwhile is still answered in time."""
+"""A connection is held off for 50 to 100 ms, or until a turn has time to spare. What it sends meanwhile is still answered within
+the promised 250 ms."""
 
 back_at_once = 16
-"""Connections that are read again after each turn that has left time to spare."""
+"""Connections that are read again after a turn with time to spare."""
 
 _golden = (5**0.5 - 1) / 2
-"""Its multiples, without their whole parts, lie evenly between 0 and 1 however many there are."""
+"""The fractional parts of its multiples are spread evenly over 0 to 1, however many there are."""
 
 max_queued_bytes = 64 << 20
 """Bytes of requests that may wait; a request above it is shed at once."""
@@ -75,27 +75,27 @@ class Service(Protocol[Requested]):
         """Give the bytes that a request holds while it waits."""
 
     def kind_of(self, request: Requested) -> Kind:
-        """Say what a request is for; asked only when it may have to be shed."""
+        """Give what a request is for; called only when it may have to be shed."""
 
     def came_ms_ago(self, request: Requested) -> int | None:
-        """Say how long ago a request came, if that is known; asked only when it may have to be shed."""
+        """Give the age of a request, None if it is unknown; called only when it may have to be shed."""
 
     @property
     def start(self) -> Callable[[Requested], None]:
         """Serves a request."""
 
     def failed(self, request: Requested) -> None:
-        """Answer a request while the exception is handled that serving it has raised: it concerns no other."""
+        """Answer a request whose `start` has raised the exception that is being handled."""
 
     def shed(self, request: Requested) -> None:
-        """Refuse a request, since too many others wait."""
+        """Refuse a request: too many others wait."""
 
 
 class Held(Protocol):
-    """A connection that holds requests back until the one under way is answered, or bytes that it has not read yet."""
+    """A connection with pipelined requests, or with bytes that it has read and not parsed."""
 
     def go_on(self) -> None:
-        """Go on with them."""
+        """Parse them."""
 
     def abort(self) -> None:
         """Cut the connection now."""
@@ -108,7 +108,7 @@ class Gate:
         now_ms: The monotonic clock; never 0.
 
     Attributes:
-        overloaded: True from when `overload` requests wait until few do.
+        overloaded: True from the beginning of an overload until an eighth of it is left.
     """
 
     __slots__ = (
@@ -137,34 +137,34 @@ class Gate:
         self._pipelines: set[Held] = set()
         self._held_off: dict[Held, asyncio.TimerHandle] = {}
         self._holds = 0  # so far
-        self._turning = False  # the end of this turn, or the work on the queue, is scheduled
+        self._turning = False  # `_turn_over` or `_work` is scheduled
         self._overload_ended_ms = -after_overload_ms
-        self._until_ms = 0  # when this turn's time is used up; 0: there is none for newcomers
+        self._until_ms = 0  # until when this turn hands new requests over; 0: it does not
         self._awake = False  # the loop has not been polled since the last turn
-        self._counts_unread = False  # there is an overload, or has been one lately
-        self._looked_ms = 0  # when the loop began to read what it has read last
+        self._counts_unread = False  # there is an overload, or was one in the last `after_overload_ms`
+        self._looked_ms = 0  # when the last turn began to read
         self._since_ms = 0  # since when what is read now may have waited unread
 
     def hand(self, request: Requested, service: Service[Requested]) -> None:
-        """Hand over a request that has just been read, now or when those before it have had their turn."""
+        """Hand over a request that has just been read: now, or after those that wait."""
         now_ms = self._now_ms()
         if not (now_ms < self._until_ms or self._begins(now_ms)):
             self._wait(request, service, self._since_ms)
         elif self._counts_unread and now_ms - self._since_ms > max_wait_ms:
             self._start_or_shed(request, service)
         else:
-            try:  # as `_start` does: this is the path of every request, and a call less
+            try:  # `_start`, inlined: every request takes this path
                 service.start(request)
             except Exception:
                 service.failed(request)
 
     def hand_held(self, request: Requested, service: Service[Requested], since_ms: int) -> None:
-        """Hand over a request that its connection has held back.
+        """Hand over a pipelined request.
 
         Args:
             request: The request.
             service: What serves it.
-            since_ms: Since when, by the monotonic clock.
+            since_ms: Since when it waits, by the monotonic clock.
         """
         now_ms = self._now_ms()
         if now_ms < self._until_ms or self._begins(now_ms):
@@ -173,15 +173,15 @@ class Gate:
             self._wait(request, service, since_ms)
 
     def is_full(self) -> bool:
-        """Say whether so many wait that what has been read now had better stay with its connection."""
+        """Report whether so many wait that a connection should keep what it has read."""
         return len(self._queue) >= full and self._now_ms() >= self._until_ms
 
     def read_until(self, requests: bool) -> int:
-        """Give until when a long read of one connection may go on before others have their turn; see `is_past`.
+        """Give until when a connection may go on with a long read; see `is_past`.
 
         Args:
-            requests: Whether it has brought requests already. Their time is bounded here, and those that must wait are queued
-                soon; anything else is work for the connection itself, and shares the time of this turn with the requests.
+            requests: Whether the read has brought requests. Then it has `read_ms` beyond this turn's time, since requests are
+                bounded or queued by the gate itself. Other frames share this turn's time with the requests.
         """
         now_ms = self._now_ms()
         begun = now_ms < self._until_ms or self._begins(now_ms)
@@ -190,53 +190,53 @@ class Gate:
         return min(now_ms + read_ms, self._until_ms) if begun else now_ms
 
     def is_past(self, until_ms: int) -> bool:
-        """Whether a time that `read_until` gave has come."""
+        """Report whether a time that `read_until` gave has come."""
         return self._now_ms() >= until_ms
 
     def queue_up(self, connection: Held) -> None:
-        """Let a connection go on with what it holds, after those that wait already."""
+        """Let a connection go on with what it has read, after all that waits already."""
         self._queue.append((connection, None, self._since_ms))
         if not self._turning:
             self._look(self._now_ms())
             asyncio.get_running_loop().call_soon(self._work)
 
     def waits(self, connection: Held) -> None:
-        """Count a connection with requests behind the one under way."""
+        """Count a connection with pipelined requests."""
         self._pipelines.add(connection)
         if len(self._pipelines) >= overload:
             self.overloaded = self._counts_unread = True
 
     def waits_no_more(self, connection: Held) -> None:
-        """Count it no more."""
+        """Stop counting it."""
         self._pipelines.discard(connection)
         self._end_overload()
 
     def hold_off(self, connection: Held) -> None:
-        """Let a connection that is not read go on when there is time to spare, or later, whatever comes first."""
+        """Call `go_on` of a connection after a turn with time to spare, or when its hold-off is over: whichever comes first."""
         self._holds += 1
         wait_ms = hold_off_ms * (1 + (self._holds * _golden) % 1)
         timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._come_back, connection)
         self._held_off[connection] = timer
 
     def holds_off(self, connection: Held) -> bool:
-        """Whether a connection has to wait before it may be read again."""
+        """Report whether a connection is held off."""
         return connection in self._held_off
 
     def holds_off_no_more(self, connection: Held) -> None:
-        """Forget a connection that has ended."""
+        """End the hold-off of a connection."""
         timer = self._held_off.pop(connection, None)
         if timer is not None:
             timer.cancel()
 
     def close(self) -> None:
-        """Forget the requests that wait: nobody is there any more to read their answers."""
+        """Drop the requests that wait: their connections are closed."""
         self._queue.clear()
         self._bytes = 0
 
     # ---- turns
 
     def _begins(self, now_ms: int) -> bool:
-        """Begin this turn's time, unless it is used up."""
+        """Begin this turn's time; False if it has been used up."""
         if self._turning:
             return False
         self._look(now_ms)
@@ -246,7 +246,7 @@ class Gate:
 
     def _look(self, now_ms: int) -> None:
         self._turning = True
-        # If the loop has not slept, what is read now can have come as soon as the turn before had begun to read.
+        # If the loop has not slept, what is read now may have arrived just after the turn before began to read.
         self._since_ms = self._looked_ms if self._awake else now_ms
         self._looked_ms = now_ms
         self._counts_unread = self.overloaded or now_ms - self._overload_ended_ms < after_overload_ms
@@ -255,7 +255,7 @@ class Gate:
         self._until_ms = 0
         self._turning = bool(self._queue)
         if self._turning:
-            # Not at once: first the answers to what was handed over may leave.
+            # Not at once: the answers to what was handed over leave first.
             self._since_ms, self._looked_ms = self._looked_ms, self._now_ms()
             asyncio.get_running_loop().call_soon(self._work)
             return
@@ -270,7 +270,7 @@ class Gate:
         self._awake = False
 
     def _work(self) -> None:
-        """Hand over what waits, for one turn's time; a connection that queues up again has its turn after the loop's next look."""
+        """Hand over what waits, for one turn's time. A connection that queues up again comes after the loop's next poll."""
         queue = self._queue
         now_ms = self._now_ms()
         self._until_ms = until_ms = now_ms + turn_ms
@@ -296,7 +296,7 @@ class Gate:
         self._let_go_on(connection)
 
     def _let_go_on(self, connection: Held) -> None:
-        # What one connection meets with must not keep the others waiting for ever.
+        # A fault of one connection must not stop the others.
         try:
             connection.go_on()
         except Exception:
@@ -319,14 +319,14 @@ class Gate:
             self.overloaded = self._counts_unread = True
 
     def _hand_aged(self, request: Requested, service: Service[Requested], since_ms: int, now_ms: int) -> None:
-        # What began to wait during an overload is shed after that time, though the overload has ended since.
+        # A request that began to wait during an overload is shed by its age even if the overload has ended since.
         if now_ms - since_ms > max_wait_ms and (self.overloaded or since_ms <= self._overload_ended_ms):
             self._start_or_shed(request, service)
         else:
             self._start(request, service)
 
     def _start_or_shed(self, request: Requested, service: Service[Requested]) -> None:
-        """Serve a request that may have waited too long, unless it has and brings new work."""
+        """Shed a request that is new work and too old; else serve it."""
         if service.kind_of(request) is Kind.new_work:
             waited_ms = service.came_ms_ago(request)
             if waited_ms is None or waited_ms > max_wait_ms:
@@ -347,7 +347,7 @@ class Gate:
 
 
 class Admission:
-    """The way of HTTP requests, from both wires, through the gate to one application.
+    """Connects HTTP connections of either version, through the gate, to one application.
 
     Args:
         app: Answers requests.
@@ -355,9 +355,9 @@ class Admission:
 
     Attributes:
         gate: As given.
-        judge: The application's verdict about a head. Wires ask it as soon as a head is complete.
+        judge: `App.judge`. Wires call it as soon as a head is complete.
         start: The application itself.
-        kind_of: What it says that a request is for.
+        kind_of: `App.kind_of`.
     """
 
     __slots__ = ("_app", "gate", "judge", "kind_of", "start")
@@ -368,10 +368,6 @@ class Admission:
         self.judge: Judge = app.judge
         self.kind_of: Callable[[Request], Kind] = app.kind_of
         self._app = app
-
-    def hand(self, request: Request) -> None:
-        """Hand over a complete request that has just been read and was not refused."""
-        self.gate.hand(request, self)
 
     def size_of(self, request: Request) -> int:
         return len(request.body)

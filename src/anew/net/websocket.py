@@ -198,9 +198,8 @@ class WebSocketWire(asyncio.Protocol, WebSocket):
                 self._take(event)
         self._write()
         self._deliver()
-        if (
-            self._protocol.close_expected()
-        ):  # the peer has closed, or its bytes were no frames: its last frame is written
+        if self._protocol.close_expected():
+            # The peer has closed, or its bytes were no frames; its last frame is written.
             self._end()
         elif self._rest:
             self._working = True

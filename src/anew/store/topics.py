@@ -277,5 +277,8 @@ class TopicRows(Protocol):
     def count(self, counts: Sequence[tuple[str, str, int]]) -> None:
         """Add to counters: (name, label, by how much); each pair once."""
 
+    def mend_texts(self) -> int:
+        """After a UnicodeDecodeError: write what is left of damaged texts in their place; tell in how many rows there were any."""
+
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""

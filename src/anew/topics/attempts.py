@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus
+from anew.topics.documents import stored_as
 from anew.topics.exchange import Answer
 from anew.topics.terms import TopicTerms
 
@@ -40,12 +41,9 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str = ""
 
 
-_decoder = msgspec.json.Decoder(Attempt)
-
-
 def attempt_of(row: AttemptRow) -> Attempt | None:
-    """Read what is kept of an attempt; None: nothing was heard of it."""
-    return None if row.document is None else _decoder.decode(row.document)
+    """Read what is kept of an attempt; None: nothing was heard of it. Raises CorruptRow."""
+    return None if row.document is None else stored_as(Attempt, row.document, "attempt")
 
 
 def attempt_row(delivery: int, number: int, started_at: int, attempt: Attempt) -> AttemptRow:

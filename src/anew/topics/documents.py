@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from anew.errors import InvalidInput, TooLarge
+from anew.errors import CorruptRow, InvalidInput, TooLarge
 from anew.jobs.payload_limits import judging
+from anew.topics.delivery_policy import layer_of
+from anew.topics.filters import filter_of
 from anew.units import refused
 
 EVENTS: Final = "$events"
@@ -141,13 +143,64 @@ def _refuse(pointer: str, value: object, expected: str) -> None:
     raise InvalidInput(f"{pointer}: expected {expected}, got {value!r:.60}", field=pointer, value=value)
 
 
+# -- as stored
+
+
+T = TypeVar("T")
+
+
+def stored_as(kind: type[T], stored: bytes, of: str) -> T:
+    """Read JSON that is stored.
+
+    Args:
+        kind: What it is.
+        stored: The bytes.
+        of: What they are about, for the error.
+
+    Raises:
+        CorruptRow: It cannot be read.
+    """
+    try:
+        return msgspec.json.decode(stored, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _corrupt(of, error) from error
+
+
 @lru_cache(maxsize=4096)
 def topic_document(stored: bytes) -> TopicDocument:
-    """Read a topic's document."""
-    return msgspec.json.decode(stored, type=TopicDocument)
+    """Read a topic's document; raises CorruptRow."""
+    document = stored_as(TopicDocument, stored, "topic")
+    _check_stored("topic", document.delivery_policy, None)
+    return document
 
 
 @lru_cache(maxsize=16_384)
 def subscription_document(stored: bytes) -> SubscriptionDocument:
-    """Read a subscription's document."""
-    return msgspec.json.decode(stored, type=SubscriptionDocument)
+    """Read a subscription's document; raises CorruptRow."""
+    document = stored_as(SubscriptionDocument, stored, "subscription")
+    _check_stored("subscription", document.delivery_policy, document.filter)
+    return document
+
+
+def is_readable(subscription: bytes) -> bool:
+    """Report whether a subscription's document can be read."""
+    try:
+        subscription_document(subscription)
+    except CorruptRow:
+        return False
+    return True
+
+
+def _check_stored(of: str, policy: dict[str, Any] | None, wanted: dict[str, Any] | None) -> None:
+    """Check again what was checked when it came: a damaged row may still be JSON."""
+    try:
+        if policy is not None:
+            layer_of(policy)
+        if wanted is not None:
+            filter_of(wanted)
+    except InvalidInput as error:
+        raise _corrupt(of, error) from error
+
+
+def _corrupt(of: str, error: Exception) -> CorruptRow:
+    return CorruptRow(f"what is stored of this {of} cannot be read any more: {error}")

@@ -1,11 +1,12 @@
 """Publishing: a message and its deliveries are written in one transaction, each delivery a job of the engine.
 
-Where a topic has very many subscriptions, the message comes with a job that makes its deliveries, a chunk a transaction. Each
-message goes to a subscription once, so a chunk may be made twice.
+Where a topic has very many subscriptions, a job is written with the message that makes its deliveries, a chunk in each transaction.
+A message has one delivery for each subscription, so a chunk may be made twice.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -17,17 +18,26 @@ from msgspec.structs import replace
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.engine.repeats import remember, repeated
-from anew.errors import InvalidInput, NotFound, StoreFull
+from anew.errors import CorruptRow, InvalidInput, NotFound, StoreFull
 from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, OWN_QUEUE, JobHooks, NewJob, PushedJob, Retention
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
 from anew.topics.counting import Tally
 from anew.topics.delivery_policy import DeliveryPolicy
-from anew.topics.documents import CONFIRMATION, EVENTS, NewMessage, subscription_document, topic_document
+from anew.topics.documents import (
+    CONFIRMATION,
+    EVENTS,
+    NewMessage,
+    stored_as,
+    subscription_document,
+    topic_document,
+)
 from anew.topics.envelope import body_of
 from anew.topics.filters import Filter, filter_of, matches
 from anew.topics.health import HealthState, gate
 from anew.topics.terms import Holding, TopicTerms, holding_for, limit_key, limit_name, question_name
+
+log = logging.getLogger("anew.topics")
 
 QUEUE: Final = OWN_QUEUE
 DELIVER: Final = "anew.deliver"
@@ -86,8 +96,8 @@ def publish(
         digest: Of what came with it.
 
     Returns:
-        A verb that gives `Published`; it raises InvalidInput for Anew's own topic, NotFound, StoreFull, or Conflict where the
-        key came with something else.
+        A verb that gives `Published`; it raises InvalidInput for Anew's own topic, NotFound, CorruptRow, StoreFull, or Conflict
+        where the key came with something else.
     """
 
     def verb(batch: Batch) -> Published:
@@ -132,22 +142,28 @@ def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Seque
     return Published(ids, made, False)
 
 
-def tell(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> None:
-    """Publish an event of Anew's own, if somebody has subscribed to such."""
+def publish_event(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> None:
+    """Publish an event on `EVENTS`, if that has a subscription."""
     topic = batch.store.topics.topic(EVENTS)
-    if topic is not None and batch.store.topics.count_subscribers(EVENTS, 1, batch.now):
+    if topic is None or not batch.store.topics.count_subscribers(EVENTS, 1, batch.now):
+        return
+    try:
         publish_in(batch, terms, topic, [NewMessage(type=type_, data=Raw(msgspec.json.encode(data)))])
+    except CorruptRow as error:  # raised before anything is written; what the event is about goes on
+        log.warning("an event is not published", extra={"type": type_, "reason": str(error)})
 
 
-def tell_of(batch: Batch, terms: TopicTerms, row: SubscriptionRow, type_: str, **more: object) -> None:
-    """Publish what has happened to a subscription, unless it is one to such events."""
+def publish_event_of(
+    batch: Batch, terms: TopicTerms, row: SubscriptionRow, type_: str, **more: object
+) -> None:
+    """Publish an event about a subscription, unless it is itself one to `EVENTS`."""
     if row.topic != EVENTS:
         data = {
             "subscription_id": f"sub_{batch.ids.write(row.id)}",
             "topic": row.topic,
             "endpoint": row.endpoint,
         }
-        tell(batch, terms, type_, {**data, **more})
+        publish_event(batch, terms, type_, {**data, **more})
 
 
 def died(
@@ -158,7 +174,7 @@ def died(
     subscription: SubscriptionRow | None,
     reason: str,
 ) -> None:
-    """Tell that a delivery is dead, and enqueue the job that its subscription wants for that."""
+    """Count a dead delivery, publish the event, and enqueue a job in the dead-letter queue of its subscription, if it has one."""
     tally = Tally()
     tally.add("dead", reason)
     if message is not None:
@@ -167,7 +183,7 @@ def died(
     if message is None or subscription is None or message.type == CONFIRMATION:
         return
     data = _dead(batch, row, message, reason)
-    tell_of(batch, terms, subscription, "delivery.dead", **data)
+    publish_event_of(batch, terms, subscription, "delivery.dead", **data)
     queue = subscription_document(subscription.document).dead_letter_queue
     if queue is not None:
         payload = {
@@ -192,12 +208,17 @@ def _dead(batch: Batch, row: DeliveryRow, message: MessageRow, reason: str) -> d
 
 
 def expand(batch: Batch, terms: TopicTerms, message: int) -> tuple[int, bool]:
-    """Make the deliveries of one more chunk of subscriptions; give how many these are, and whether there are more."""
+    """Make the deliveries of one more chunk of subscriptions; give how many these are, and whether there are more.
+
+    Raises:
+        CorruptRow: The topic cannot be read; nothing was written.
+    """
     rows = batch.store.topics
     row = rows.messages([message]).get(message)
     topic = None if row is None else rows.topic(row.topic)
     if row is None or row.expanded is None or topic is None:
         return 0, False
+    topic_document(topic.document)  # or each subscription would be passed over
     subscribers = rows.subscribers(row.topic, row.expanded, CHUNK, batch.now)
     # Who has subscribed since then does not get it.
     deliver(batch, terms, topic, row, [one for one in subscribers if one.created_at <= row.published_at])
@@ -220,27 +241,18 @@ def deliver(
 
     Args:
         batch, terms, topic, message: What is delivered.
-        subscribers: To whom, if they are active or paused.
+        subscribers: To whom, if they are active or paused, and can be read.
         trigger: What has made them.
         filtered: Only to those whose filters want it.
     """
-    tally = Tally()
-    wanting: list[SubscriptionRow] = []
-    for one in subscribers:
-        if one.status not in DELIVERED_TO:
-            tally.add("skipped", one.status)
-        elif filtered and not _wants(one, message):
-            tally.add("skipped", "filter")
-        else:
-            wanting.append(one)
-    tally.write(batch)
-    if not wanting:
+    recipients = _recipients(batch, message, subscribers, filtered)
+    if not recipients:
         return set()
     rows = batch.store.topics
     numbers: dict[bytes, int] = {}
     deliveries: list[DeliveryRow] = []
     jobs: dict[int, NewJob] = {}
-    for key, subscriber in zip(batch.keys_for(len(wanting)), wanting, strict=True):
+    for key, subscriber in zip(batch.keys_for(len(recipients)), recipients, strict=True):
         held = holding_for(terms.policy, topic.document, subscriber.document)
         if held.document not in numbers:
             numbers[held.document] = rows.policy_number(held.document)
@@ -263,9 +275,25 @@ def deliver(
     chosen = [row.id for row in deliveries if row.id in made]
     if chosen:
         batch.insert([jobs[key] for key in chosen], keys=chosen)
-        shut = {limit_name(row.id): gate_of(row, batch.now) for row in wanting}
-        batch.hooks.blocking.gate({name: one for name, one in shut.items() if one != OPEN})
+        gates = {limit_name(row.id): gate_of(row, batch.now) for row in recipients}
+        batch.hooks.blocking.gate({name: one for name, one in gates.items() if one != OPEN})
     return made
+
+
+def _recipients(
+    batch: Batch, message: MessageRow, subscribers: Sequence[SubscriptionRow], filtered: bool
+) -> list[SubscriptionRow]:
+    """Give the subscriptions that get a message; count why the others do not."""
+    tally = Tally()
+    found: list[SubscriptionRow] = []
+    for one in subscribers:
+        why_not = _why_not(one, message, filtered)
+        if why_not is None:
+            found.append(one)
+        else:
+            tally.add("skipped", why_not)
+    tally.write(batch)
+    return found
 
 
 def delivery_job(
@@ -309,8 +337,11 @@ def held_ms(subscription: SubscriptionRow, now: int) -> int:
 
 @lru_cache(maxsize=4096)
 def health_of(stored: bytes) -> HealthState:
-    """Read how an endpoint has done."""
-    return msgspec.json.decode(stored, type=HealthState) if stored else HealthState()
+    """Read how an endpoint has done; what cannot be read is forgotten."""
+    try:
+        return stored_as(HealthState, stored, "health") if stored else HealthState()
+    except CorruptRow:
+        return HealthState()
 
 
 def known_topic(batch: Batch, name: str) -> TopicRow:
@@ -375,6 +406,18 @@ def _in_one_line(payload: bytes) -> Raw:
     return Raw(payload.translate(None, b"\r\n"))
 
 
+def _why_not(subscriber: SubscriptionRow, message: MessageRow, filtered: bool) -> str | None:
+    """Say why a subscription does not get a message; None: it does."""
+    if subscriber.status not in DELIVERED_TO:
+        return subscriber.status
+    try:
+        wants = _wants(subscriber, message) or not filtered
+    except CorruptRow as error:
+        log.warning("a message is not delivered", extra={"subscription": subscriber.id, "reason": str(error)})
+        return "corrupt"
+    return None if wants else "filter"
+
+
 def _wants(subscriber: SubscriptionRow, message: MessageRow) -> bool:
     wanted = subscription_document(subscriber.document).filter
     if wanted is None:
@@ -385,7 +428,7 @@ def _wants(subscriber: SubscriptionRow, message: MessageRow) -> bool:
 
 @lru_cache(maxsize=4)
 def _attributes(stored: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(stored, type=dict[str, Any])
+    return stored_as(dict[str, Any], stored, "message")
 
 
 @lru_cache(maxsize=16_384)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import NotFound
+from anew.errors import CorruptRow, NotFound
+from anew.jobs.ids import MAX_KEY
 from anew.store.topics import AttemptRow, DeliveryRow
 from anew.topics.delivery_policy import Preview
 from anew.topics.publishing import known_topic
 from anew.topics.redelivery import Selection, known_delivery, matching
-from anew.topics.registry import known_subscription
+from anew.topics.registry import id_of, known_subscription
 from anew.topics.terms import TopicTerms, schedule_for
 from anew.topics.views import (
     View,
@@ -24,6 +26,10 @@ from anew.topics.views import (
     subscription_view,
     topic_view,
 )
+
+log = logging.getLogger("anew.topics")
+
+Row = TypeVar("Row")
 
 STATUSES: Final = ("scheduled", "ready", "sending", "delivered", "held", "dead", "cancelled")
 """How far a delivery can be."""
@@ -38,15 +44,14 @@ RECENT: Final = 20
 COUNTED: Final = 100
 """Subscriptions of a topic that are counted."""
 
-_LAST = (1 << 63) - 1
-
 
 def topics(terms: TopicTerms, after: str, limit: int) -> Verb:
     """Read topics by name, from behind one on; the verb gives a page."""
 
     def verb(batch: Batch) -> View:
         rows = batch.store.topics.topics(after, limit)
-        return _page("topics", [topic_view(row, terms) for row in rows], limit, lambda: rows[-1].name)
+        shown = list(_readable(rows, lambda row: topic_view(row, terms)))
+        return _page("topics", shown, rows, limit, lambda: rows[-1].name)
 
     return verb
 
@@ -75,8 +80,8 @@ def subscriptions(terms: TopicTerms, topic: str, after: int, limit: int) -> Verb
     def verb(batch: Batch) -> View:
         known_topic(batch, topic)
         rows = batch.store.topics.subscribers(topic, after, limit, batch.now)
-        shown = [subscription_view(batch, row, terms) for row in rows]
-        return _page("subscriptions", shown, limit, lambda: str(shown[-1]["id"]))
+        shown = list(_readable(rows, lambda row: subscription_view(batch, row, terms)))
+        return _page("subscriptions", shown, rows, limit, lambda: id_of(batch, rows[-1]))
 
     return verb
 
@@ -141,7 +146,7 @@ def _chunk(batch: Batch, chosen: Selection, after: int, *, newest: bool) -> list
     if newest:
         assert chosen.subscription is not None
         return rows.last_deliveries_of(chosen.subscription, after - 1, CHUNK)
-    return rows.deliveries_of(chosen.subscription, after, _LAST, CHUNK, dead=chosen.status == "dead")
+    return rows.deliveries_of(chosen.subscription, after, MAX_KEY, CHUNK, dead=chosen.status == "dead")
 
 
 class Recent(NamedTuple):
@@ -159,7 +164,7 @@ class Recent(NamedTuple):
 def recent(batch: Batch, subscriptions: Sequence[int]) -> list[Recent]:
     """Tell how the last deliveries of some subscriptions have gone, in this order."""
     topics = batch.store.topics
-    found = [topics.last_deliveries_of(id_, _LAST, RECENT) for id_ in subscriptions]
+    found = [topics.last_deliveries_of(id_, MAX_KEY, RECENT) for id_ in subscriptions]
     rows = [row for part in found for row in part]
     status = dict(zip((row.id for row in rows), delivery_statuses(batch, rows), strict=True))
     attempts = topics.last_attempts([row.id for row in rows])
@@ -182,7 +187,7 @@ def attempts(delivery: int, after: int, limit: int) -> Verb:
         known_delivery(batch, delivery)
         rows = batch.store.topics.attempts(delivery, after, limit)
         shown = [attempt_view(batch, row) for row in rows]
-        return _page("attempts", shown, limit, lambda: str(rows[-1].number))
+        return _page("attempts", shown, rows, limit, lambda: str(rows[-1].number))
 
     return verb
 
@@ -199,6 +204,17 @@ def attempt(delivery: int, number: int) -> Verb:
     return verb
 
 
-def _page(name: str, shown: list[View], limit: int, cursor: Callable[[], str]) -> dict[str, Any]:
-    """Give a page of a list; its cursor is null on the last one."""
-    return {name: shown, "cursor": cursor() if len(shown) == limit else None}
+def _readable(rows: Iterable[Row], view: Callable[[Row], View]) -> Iterator[View]:
+    """Show rows but for those that cannot be read: each says so at its own address."""
+    for row in rows:
+        try:
+            yield view(row)
+        except CorruptRow as error:
+            log.warning("a row is left out of a list", extra={"reason": str(error)})
+
+
+def _page(
+    name: str, shown: list[View], rows: Sequence[object], limit: int, cursor: Callable[[], str]
+) -> dict[str, Any]:
+    """Give a page of a list that shows some rows; its cursor is null on the last one."""
+    return {name: shown, "cursor": cursor() if len(rows) == limit else None}

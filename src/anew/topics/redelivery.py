@@ -13,11 +13,11 @@ from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import Conflict, NotFound, PayloadExpired
 from anew.jobs import NewJob, State
-from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.ids import COUNTER_BITS, MAX_KEY
 from anew.jobs.patch import Patch, patched
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
 from anew.topics.attempts import ended
-from anew.topics.documents import CONFIRMATION, OWN, NewMessage
+from anew.topics.documents import CONFIRMATION, OWN, NewMessage, stored_as, topic_document
 from anew.topics.publishing import (
     QUEUE,
     TEST,
@@ -27,8 +27,8 @@ from anew.topics.publishing import (
     known_topic,
     new_message,
 )
-from anew.topics.registry import known_subscription, shut
-from anew.topics.terms import TopicTerms, holding_for
+from anew.topics.registry import known_subscription, set_gates
+from anew.topics.terms import Holding, TopicTerms, holding_for
 from anew.units import DAY_MS
 
 TASK: Final = "anew.redeliver"
@@ -43,7 +43,6 @@ LONGEST_REPLAY_MS: Final = 14 * DAY_MS
 
 Mode = Literal["full", "once"]
 Include = Literal["failed", "missed", "all"]
-_LAST = (1 << 63) - 1
 
 
 class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,7 +90,7 @@ def redeliver(terms: TopicTerms, id_: int, mode: Mode = "full", *, force: bool =
         force: Also if it was delivered.
 
     Returns:
-        A verb that gives the delivery; it raises NotFound, Conflict, or PayloadExpired.
+        A verb that gives the delivery; it raises NotFound, Conflict, CorruptRow, or PayloadExpired.
     """
     return lambda batch: redeliver_in(batch, terms, known_delivery(batch, id_), mode, force=force)
 
@@ -118,10 +117,12 @@ def redeliver_in(
         raise PayloadExpired("its message is kept no longer, and cannot be sent again")
     if message.type == CONFIRMATION:
         raise Conflict("it asked for confirmation; resend-confirmation asks again")
+    topic = known_topic(batch, subscription.topic)
+    held = holding_for(terms.policy, topic.document, subscription.document)
     if job is not None and job.queue == QUEUE:  # the job that a queue has got is its own
         batch.delete([job.key])
     return _begun_again(
-        batch, terms, row, message, subscription, trigger or ("once" if mode == "once" else "manual")
+        batch, terms, row, message, subscription, held, trigger or ("once" if mode == "once" else "manual")
     )
 
 
@@ -131,10 +132,9 @@ def _begun_again(
     row: DeliveryRow,
     message: MessageRow,
     subscription: SubscriptionRow,
+    held: Holding,
     trigger: str,
 ) -> DeliveryRow:
-    topic = known_topic(batch, subscription.topic)
-    held = holding_for(terms.policy, topic.document, subscription.document)
     (key,) = batch.keys_for(1)
     row = replace(
         row,
@@ -149,7 +149,7 @@ def _begun_again(
         purge_at=None,
     )
     batch.insert([delivery_job(batch, terms, row, message, subscription, held)], keys=[key])
-    shut(batch, [subscription])
+    set_gates(batch, [subscription])
     batch.store.topics.write_deliveries([row])
     return row
 
@@ -280,11 +280,11 @@ def count(
 
 
 def go_on(batch: Batch, terms: TopicTerms, id_: int) -> bool:
-    """Do one more chunk of a task; report whether there is more."""
+    """Do one more chunk of a task; report whether there is more. Raises CorruptRow, and has written nothing."""
     row = batch.store.topics.task(id_)
     if row is None or row.status != "running":
         return False
-    document = msgspec.json.decode(row.document, type=TaskDocument)
+    document = stored_as(TaskDocument, row.document, "task")
     if document.include in ("missed", "all") and document.selection.subscription is not None:
         position, done, more = _replay(batch, terms, document, row.position)
     else:
@@ -324,7 +324,8 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
     if subscription is None:
         return position, 0, False
     topic = known_topic(batch, subscription.topic)
-    last = _LAST if chosen.until is None else (chosen.until << COUNTER_BITS) - 1
+    topic_document(topic.document)  # or each message would be passed over
+    last = MAX_KEY if chosen.until is None else (chosen.until << COUNTER_BITS) - 1
     messages = batch.store.topics.messages_of(topic.name, position, last, CHUNK)
     done = 0
     for message in messages:
@@ -340,7 +341,7 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
 
 def _next_chunk(batch: Batch, chosen: Selection, after: int, limit: int) -> Sequence[DeliveryRow]:
     rows = batch.store.topics
-    return rows.deliveries_of(chosen.subscription, after, _LAST, limit, dead=chosen.status == "dead")
+    return rows.deliveries_of(chosen.subscription, after, MAX_KEY, limit, dead=chosen.status == "dead")
 
 
 def matching(batch: Batch, chosen: Selection, rows: Sequence[DeliveryRow]) -> list[DeliveryRow]:
@@ -364,4 +365,4 @@ def _is_meant(chosen: Selection, row: DeliveryRow) -> bool:
     if chosen.message is not None and row.message != chosen.message:
         return False
     published = row.message >> COUNTER_BITS
-    return chosen.since <= published < (_LAST if chosen.until is None else chosen.until)
+    return chosen.since <= published < (MAX_KEY if chosen.until is None else chosen.until)

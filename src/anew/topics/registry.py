@@ -25,7 +25,7 @@ from anew.topics.documents import (
 )
 from anew.topics.health import enabled_again
 from anew.topics.keys import KeyRing, new_ring, opened, rotated
-from anew.topics.publishing import gate_of, health_of, known_topic, tell_of
+from anew.topics.publishing import gate_of, health_of, known_topic, publish_event_of
 from anew.topics.signing import SigningKind
 from anew.topics.terms import TopicTerms, limit_name
 
@@ -204,8 +204,8 @@ def _asked(
     batch: Batch, terms: TopicTerms, topic: TopicRow, row: SubscriptionRow, chance: Callable[[int], bytes]
 ) -> SubscriptionRow:
     """Have an endpoint asked whether it wants what it would get."""
-    document = subscription_document(row.document)
-    document = replace(document, nonce=chance(16).hex(), asked_at=batch.now)
+    topic_document(topic.document)  # before anything is written
+    document = replace(subscription_document(row.document), nonce=chance(16).hex(), asked_at=batch.now)
     row = replace(row, document=msgspec.json.encode(document))
     batch.store.topics.write_subscriptions([row])
     ask(batch, terms, topic, row)
@@ -243,7 +243,7 @@ def change_subscription(
             row = _asked(batch, terms, above, held(replace(row, status="unconfirmed"), batch.now), chance)
         else:
             batch.store.topics.write_subscriptions([row])
-        shut(batch, [row])
+        set_gates(batch, [row])
         return row
 
     return verb
@@ -314,8 +314,8 @@ def confirmed(
     document = replace(subscription_document(row.document), nonce="", allowed_rate=rate)
     row = replace(let_go(row, batch.now), status="active", document=msgspec.json.encode(document))
     batch.store.topics.write_subscriptions([row])
-    shut(batch, [row])
-    tell_of(batch, terms, row, "subscription.confirmed")
+    set_gates(batch, [row])
+    publish_event_of(batch, terms, row, "subscription.confirmed")
     return row
 
 
@@ -408,9 +408,9 @@ def turn(
             document = replace(document, dropped_until=batch.now)
         row = replace(row, document=msgspec.json.encode(document), changed_at=batch.now)
         batch.store.topics.write_subscriptions([row])
-        shut(batch, [row])
+        set_gates(batch, [row])
         if move in ("disable", "enable"):
-            tell_of(batch, terms, row, f"subscription.{target if move == 'disable' else 'enabled'}")
+            publish_event_of(batch, terms, row, f"subscription.{target if move == 'disable' else 'enabled'}")
         return row
 
     return verb
@@ -434,8 +434,8 @@ def let_go(row: SubscriptionRow, now: int) -> SubscriptionRow:
     return replace(row, held_at=None, held_ms=row.held_ms + max(now - row.held_at, 0))
 
 
-def shut(batch: Batch, rows: Iterable[SubscriptionRow]) -> None:
-    """Have the deliveries of subscriptions held back as they stand now, or go on."""
+def set_gates(batch: Batch, rows: Iterable[SubscriptionRow]) -> None:
+    """Open or close the gates of subscriptions for their present status and health."""
     batch.hooks.blocking.gate({limit_name(row.id): gate_of(row, batch.now) for row in rows})
 
 

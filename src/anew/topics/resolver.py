@@ -32,9 +32,8 @@ class Resolver:
             OSError: There is none, or no server of names answered.
         """
         running = self._running.get(name)
-        if (
-            running is None or running.done()
-        ):  # then it was an answer of before, which `_end` has not seen yet
+        if running is None or running.done():
+            # One that is done is an earlier answer, which `_end` has yet to remove.
             running = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, name)
             self._running[name] = running
             running.add_done_callback(lambda done: self._end(name, done))

@@ -9,17 +9,18 @@ import msgspec
 from msgspec.structs import replace
 
 from anew.engine.batch import Batch
+from anew.errors import CorruptRow
 from anew.jobs import Change, Failed, Job, Snoozed, State
 from anew.jobs.key_limits import OPEN, Gate
-from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus
+from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, TopicRow
 from anew.topics.attempts import Attempt, attempt_row, ended, unanswered
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
 from anew.topics.counting import LATENCIES, RETRIES, SECONDS, Tally
-from anew.topics.documents import subscription_document, topic_document
+from anew.topics.documents import is_readable, subscription_document, topic_document
 from anew.topics.exchange import Answer
 from anew.topics.health import after_attempt
 from anew.topics.outcome import Verdict, judge
-from anew.topics.publishing import TEST, died, gate_of, health_of, tell_of
+from anew.topics.publishing import TEST, died, gate_of, health_of, publish_event_of
 from anew.topics.registry import confirmed, disabled
 from anew.topics.taking import Assignment
 from anew.topics.terms import TopicTerms, limit_name
@@ -91,7 +92,8 @@ class _Settling:
         )
         self._jobs = {job.key: job for job in batch.in_flight([key for key, _ in self._held])}
         self._deliveries = rows.deliveries([one.assignment.delivery.id for one in sent])
-        self._before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}), batch.now)
+        before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}), batch.now)
+        self._before = {id_: row for id_, row in before.items() if is_readable(row.document)}
         self._now = dict(self._before)
         self._delivered: list[int] = []
         self._given_back: list[int] = []
@@ -165,7 +167,7 @@ class _Settling:
             elif row.trigger != "scheduled" and given.message.type != TEST:
                 write = self._batch.ids.write
                 ids = {"delivery_id": f"dlv_{write(row.id)}", "message_id": f"msg_{write(row.message)}"}
-                tell_of(self._batch, terms, given.subscription, "delivery.recovered", **ids)
+                publish_event_of(self._batch, terms, given.subscription, "delivery.recovered", **ids)
             return verdict, None, None
         if verdict.kind == "ours":
             change = self._batch.decide_outcome(
@@ -234,7 +236,7 @@ class _Settling:
         name = given.message.topic
         if name not in self._excerpts:
             row = self._batch.store.topics.topic(name)
-            self._excerpts[name] = row is None or topic_document(row.document).excerpts
+            self._excerpts[name] = row is None or _keeps_excerpts(row)
         return answer if self._excerpts[name] else replace(answer, excerpt="")
 
     # -- health
@@ -256,13 +258,13 @@ class _Settling:
         if checkup.state != before:
             row = replace(row, health=msgspec.json.encode(checkup.state))
         if checkup.opened:
-            tell_of(batch, terms, row, "subscription.failing", failures=checkup.state.failures)
+            publish_event_of(batch, terms, row, "subscription.failing", failures=checkup.state.failures)
         if checkup.warning is not None:
-            tell_of(batch, terms, row, "subscription.failing", percent=checkup.warning)
+            publish_event_of(batch, terms, row, "subscription.failing", percent=checkup.warning)
         reason = verdict.disables or ("failing" if checkup.disabled else None)
         if reason is not None and row.status != "disabled":
             row = disabled(row, reason, batch.now)
-            tell_of(batch, terms, row, "subscription.disabled", reason=reason)
+            publish_event_of(batch, terms, row, "subscription.disabled", reason=reason)
         self._now[row.id] = row
 
     def _write_health(self) -> None:
@@ -278,3 +280,10 @@ class _Settling:
         }
         if turned:
             self._batch.hooks.blocking.gate(turned)
+
+
+def _keeps_excerpts(topic: TopicRow) -> bool:
+    try:
+        return topic_document(topic.document).excerpts
+    except CorruptRow:  # it may have said no
+        return False

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.threads import take_for_session
+from anew.errors import CorruptRow
 from anew.jobs import Change, Failed, Snoozed, State
 from anew.jobs.ids import COUNTER_BITS, IdText
 from anew.store.protocol import TakenRow
@@ -25,7 +26,7 @@ from anew.topics.delivery_policy import DeliveryPolicy
 from anew.topics.documents import SubscriptionDocument, subscription_document
 from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms, queued
 from anew.topics.redelivery import TASK, go_on
-from anew.topics.registry import shut
+from anew.topics.registry import set_gates
 from anew.topics.terms import TopicTerms, stored_policy
 
 MOST_MADE: Final = 1_000
@@ -71,25 +72,24 @@ class _Found(NamedTuple):
 def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     """Take deliveries that are due, up to a number. What cannot be sent any more is ended."""
     taken = take_for_session(batch, [QUEUE], limit)
-    found = _found(batch, _orders(batch, terms, taken.rows))
+    found = _found(batch, terms, _orders(batch, terms, taken.rows))
     lost = _lost(batch, [one.delivery for one in found])
     assignments: list[Assignment] = []
     counted: list[tuple[_Found, AttemptRow]] = []
     for one in found:
         _, delivery, subscription, message, policy = one
-        document = None if subscription is None else subscription_document(subscription.document)
-        if subscription is None or document is None or _is_dropped(delivery, document):
+        if subscription is None or _is_dropped(delivery, subscription_document(subscription.document)):
             _cancel(batch, terms, one)
         elif delivery.id in lost:
             counted.append((one, lost[delivery.id]))
         elif subscription.status != "active" and delivery.trigger != TRIGGER:
-            shut(batch, [subscription])
+            set_gates(batch, [subscription])
             batch.release([one.key], None)
         elif message is None or batch.now > (
             deadline_at := deadline_of(delivery, subscription, message, policy, batch.now)
         ):
             _expire(batch, terms, one)
-        elif document.kind == "queue":
+        elif subscription_document(subscription.document).kind == "queue":
             _enqueue(batch, terms, one, message, subscription)
         else:
             assignments.append(
@@ -137,15 +137,22 @@ def _delivery_key(ids: IdText, payload: bytes) -> int:
 
 
 def _go_on(batch: Batch, terms: TopicTerms, row: TakenRow) -> int:
-    """Do one more chunk of what is done in chunks, and give its size; its job goes back into line until all is done."""
+    """Do one more chunk of what is done in chunks, and give its size; its job goes back into line until all is done.
+
+    One that cannot be done, as something that it needs cannot be read, is set aside.
+    """
     try:
         payload = msgspec.json.decode(row[-1], type=dict[str, str])
     except msgspec.DecodeError:  # somebody has changed it
         payload = {}
-    if row[2] == TASK:
-        size, more = CHUNK, go_on(batch, terms, row[0])
-    else:
-        size, more = expand(batch, terms, batch.ids.read(payload.get("message", "").removeprefix("msg_")))
+    try:
+        if row[2] == TASK:
+            size, more = CHUNK, go_on(batch, terms, row[0])
+        else:
+            size, more = expand(batch, terms, batch.ids.read(payload.get("message", "").removeprefix("msg_")))
+    except CorruptRow as error:
+        batch.set_aside({row[0]: str(error)})
+        return 0
     if more:
         batch.release([row[0]], None)
     else:
@@ -170,8 +177,8 @@ def _refuse(batch: Batch, keys: Sequence[int]) -> None:
     batch.settle([batch.decide(job, failed) for job in batch.in_flight(keys)])
 
 
-def _found(batch: Batch, orders: dict[int, int]) -> list[_Found]:
-    """Read what jobs deliver; those that deliver nothing are ended."""
+def _found(batch: Batch, terms: TopicTerms, orders: dict[int, int]) -> list[_Found]:
+    """Read what jobs deliver; those that deliver nothing, or what cannot be read, are ended."""
     rows = batch.store.topics
     deliveries = rows.deliveries(list(orders.values()))
     pairs = [(key, deliveries[id_]) for key, id_ in orders.items() if id_ in deliveries]
@@ -180,16 +187,25 @@ def _found(batch: Batch, orders: dict[int, int]) -> list[_Found]:
     subscriptions = rows.subscriptions(list({row.subscription for _, row in pairs}), batch.now)
     messages = rows.messages(list({row.message for _, row in pairs}))
     policies = rows.policies(list({row.policy for _, row in pairs}))
-    return [
-        _Found(
-            key,
-            row,
-            subscriptions.get(row.subscription),
-            messages.get(row.message),
-            stored_policy(policies[row.policy]),
-        )
-        for key, row in pairs
-    ]
+    found: list[_Found] = []
+    for key, row in pairs:
+        subscription = subscriptions.get(row.subscription)
+        try:
+            policy = stored_policy(policies.get(row.policy, b""))
+            if subscription is not None:
+                subscription_document(subscription.document)
+        except CorruptRow as error:
+            _set_aside(batch, terms, key, row, str(error))
+        else:
+            found.append(_Found(key, row, subscription, messages.get(row.message), policy))
+    return found
+
+
+def _set_aside(batch: Batch, terms: TopicTerms, key: int, row: DeliveryRow, wrong: str) -> None:
+    """End a delivery that cannot be made, as what it needs cannot be read."""
+    batch.set_aside({key: wrong})
+    batch.store.topics.write_deliveries([ended(row, DeliveryStatus.DEAD, batch.now, terms, "corrupt")])
+    died(batch, terms, row, None, None, "corrupt")
 
 
 def _lost(batch: Batch, deliveries: Sequence[DeliveryRow]) -> dict[int, AttemptRow]:

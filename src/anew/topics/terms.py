@@ -25,7 +25,7 @@ from anew.topics.delivery_policy import (
     layer_of,
     preview,
 )
-from anew.topics.documents import subscription_document, topic_document
+from anew.topics.documents import stored_as, subscription_document, topic_document
 from anew.topics.guard import GuardSettings
 from anew.topics.keys import Box, load_or_make_secret
 from anew.units import DAY_MS
@@ -114,8 +114,8 @@ def holding(policy: DeliveryPolicy, sources: dict[str, str]) -> Holding:
 
 @lru_cache(maxsize=4096)
 def stored_policy(document: bytes) -> DeliveryPolicy:
-    """Read the policy of a delivery."""
-    return msgspec.json.decode(document, type=DeliveryPolicy)
+    """Read the policy of a delivery; raises CorruptRow."""
+    return stored_as(DeliveryPolicy, document, "delivery's policy")
 
 
 def limit_key(name: str, throttle: Throttling, allowed_rate: float | None) -> LimitKey:

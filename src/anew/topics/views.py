@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
 from anew.engine.batch import Batch
+from anew.errors import CorruptRow
 from anew.jobs import Job, State
 from anew.jobs.key_limits import OPEN, KeyStanding
 from anew.store.topics import (
@@ -23,7 +25,7 @@ from anew.store.topics import (
 from anew.topics.attempts import attempt_of
 from anew.topics.confirmation import TRIGGER
 from anew.topics.delivery_policy import DeliveryPolicy, Retry
-from anew.topics.documents import CONFIRMATION, subscription_document, topic_document
+from anew.topics.documents import CONFIRMATION, stored_as, subscription_document, topic_document
 from anew.topics.envelope import instant
 from anew.topics.publishing import gate_of, health_of
 from anew.topics.taking import deadline_of
@@ -39,7 +41,7 @@ _ENDED = {
 
 
 def topic_view(row: TopicRow, terms: TopicTerms) -> View:
-    """Show a topic."""
+    """Show a topic; raises CorruptRow."""
     document = topic_document(row.document)
     held = holding_for(terms.policy, row.document, None)
     return {
@@ -55,7 +57,7 @@ def topic_view(row: TopicRow, terms: TopicTerms) -> View:
 
 
 def subscription_view(batch: Batch, row: SubscriptionRow, terms: TopicTerms) -> View:
-    """Show a subscription."""
+    """Show a subscription; raises CorruptRow."""
     document = subscription_document(row.document)
     topic = batch.store.topics.topic(row.topic)
     health, gate = health_of(row.health), gate_of(row, batch.now)
@@ -146,7 +148,9 @@ def policy_view(policy: DeliveryPolicy) -> View:
 
 
 def message_view(batch: Batch, row: MessageRow) -> View:
-    """Show a message, with how its deliveries stand: of the first 1,000."""
+    """Show a message, with how its deliveries stand: of the first 1,000. Raises CorruptRow."""
+    for json in (row.data, row.attributes or b"{}"):
+        stored_as(Any, json, "message")
     rows = batch.store.topics.deliveries_of_message(row.id, -1, 1_000)
     counts: dict[str, int] = {}
     for status in delivery_statuses(batch, rows):
@@ -173,7 +177,9 @@ def delivery_views(batch: Batch, rows: Sequence[DeliveryRow]) -> list[View]:
     messages = stored.messages(list({row.message for row in rows}))
     policies = stored.policies(list({row.policy for row in rows}))
     return [
-        _delivery(batch, seen, row, messages.get(row.message), policies[row.policy], last.get(row.id))
+        _delivery(
+            batch, seen, row, messages.get(row.message), policies.get(row.policy, b""), last.get(row.id)
+        )
         for row in rows
     ]
 
@@ -234,7 +240,8 @@ def _delivery(
     deadline = next_at = None
     if status in ("scheduled", "ready", "sending", "held") and subscription is not None:
         if message is not None and row.first_at is not None:
-            deadline = instant(deadline_of(row, subscription, message, stored_policy(policy), batch.now))
+            with suppress(CorruptRow):  # it is ended when it comes to be sent
+                deadline = instant(deadline_of(row, subscription, message, stored_policy(policy), batch.now))
         next_at = None if job is None or status in ("held", "sending") else instant(job.ready_at)
     return {
         "id": f"dlv_{write(row.id)}",
@@ -254,14 +261,17 @@ def _delivery(
 
 
 def attempt_view(batch: Batch, row: AttemptRow) -> View:
-    """Show an attempt."""
-    attempt = attempt_of(row)
+    """Show an attempt; of one that cannot be read, that."""
     shown: View = {
         "id": f"att_{batch.ids.write(row.delivery)}-{row.number}",
         "delivery_id": f"dlv_{batch.ids.write(row.delivery)}",
         "number": row.number,
         "started_at": instant(row.started_at),
     }
+    try:
+        attempt = attempt_of(row)
+    except CorruptRow:
+        return {**shown, "outcome": "unreadable"}
     if attempt is None:
         return {**shown, "outcome": "sending"}
     answer = attempt.answer
@@ -291,8 +301,8 @@ def _parts(answer: Any) -> View:
 
 
 def task_view(batch: Batch, row: TaskRow) -> View:
-    """Show a task."""
-    document = msgspec.json.decode(row.document)
+    """Show a task; raises CorruptRow."""
+    document = stored_as(dict[str, Any], row.document, "task")
     what = {"include": document.get("include"), "mode": document.get("mode", "full")}
     return {"id": f"tsk_{batch.ids.write(row.id)}", "status": row.status, "done": row.done, **what}
 

@@ -10,7 +10,7 @@ import pytest
 from anew.clock import ManualClock
 from anew.engine import Enqueue, Op
 from anew.errors import StoreFull
-from anew.fwp import commands, long_lines, service
+from anew.fwp import commands, long_lines, pushing
 from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers
@@ -312,7 +312,7 @@ def test_a_bulk_that_is_stored_in_parts_says_what_is_wrong_with_each_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Faktory checklist 34 and 35."""
-    monkeypatch.setattr(service, "PART_JOBS", 2)
+    monkeypatch.setattr(pushing, "PART_JOBS", 2)
     desk = Desk()
     batches = len(desk.group.batches)
     unique = {"custom": {"unique_for": 60}, "args": []}
@@ -330,7 +330,7 @@ def test_a_bulk_that_is_stored_in_parts_says_what_is_wrong_with_each_job(
 
 
 def test_a_bulk_that_does_not_fit_says_which_jobs_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "PART_JOBS", 2)
+    monkeypatch.setattr(pushing, "PART_JOBS", 2)
     desk = Desk()
     jobs = json.dumps([{"jid": f"job-{n:04}", "jobtype": "kind", "args": []} for n in range(5)])
     submit, left = desk.group.commit.submit_long, iter([False, True, True])

@@ -94,6 +94,7 @@ STATUSES = {
     "conflict": 409,
     "illegal_transition": 409,
     "payload_expired": 409,
+    "corrupt_row": 409,
     "expired": 410,
     "forked_store": 409,
     "newer_store": 409,

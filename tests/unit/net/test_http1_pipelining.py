@@ -164,7 +164,7 @@ def test_what_came_later_is_not_shed_with_what_came_before_it(loop: str) -> None
             client = clients[0]
             client.send(fetch(b"/later") + post(b"newer"))
             conn = cast(Http1Request, site.app.later[0]).conn
-            await until(lambda: conn._newer)
+            await until(lambda: conn._ahead._newer_at)
             clock.advance(11)
             site.app.later[0].reply(200)
             await site.app.until(lambda: len(site.app.later) == 65)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from anew.clock import ManualClock
-from anew.net.http1 import connection as http1
+from anew.net.http1 import lingering
 from anew.net.http1.connection import Http1Connection
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import chunks, fetch, fields, get, post
@@ -281,9 +281,9 @@ async def goes_on(site: Site, clock: ManualClock, client: Client, times: int) ->
     """Have a client send a little, so many times, 900 ms before the next look at the clock."""
     for _ in range(times):
         (connection,) = site.server._connections
-        before = connection._dropped  # type: ignore[attr-defined]
+        before = connection._lingering.dropped  # type: ignore[attr-defined]
         client.send(b"x")
-        await until(lambda: connection._dropped > before)  # type: ignore[attr-defined]  # noqa: B023
+        await until(lambda: connection._lingering.dropped > before)  # type: ignore[attr-defined]  # noqa: B023
         clock.advance(900)
         site.server.sweep()
         await asyncio.sleep(0)
@@ -313,7 +313,7 @@ def test_who_sends_without_end_is_hung_up_on(loop: str, drains: bool, times: int
 
 @on_site(small)
 async def test_not_everybody_may_go_on_sending(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "max_discarding", 1)
+    monkeypatch.setattr(lingering, "max_discarding", 1)
     first, second = await site.connect(), await site.connect()
     first.send(sending(1_000_000))
     assert (await first.reply()).status == 413

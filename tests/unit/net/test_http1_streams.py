@@ -112,7 +112,7 @@ async def test_what_comes_while_a_stream_is_open_is_dropped_and_the_connection_e
     client.send(b"x" * 1000)
     site.app.stream.write(b"on")
     assert await client.chunk() == b"on"
-    await until(lambda: site.app.stream._request.conn._dropped > 0)  # type: ignore[attr-defined]
+    await until(lambda: site.app.stream._request.conn._lingering.dropped > 0)  # type: ignore[attr-defined]
     site.app.stream.close()
     assert await client.chunk() == b""
     assert await client.rest() == b""

@@ -28,6 +28,10 @@ WHOLE_TABLE = {
     "all_texts": RARE,
     "queue_texts": RARE,
     "drop_queue_text": RARE,
+    **dict.fromkeys(
+        ("topic_texts", "subscription_texts", "message_texts", "delivery_texts", "delivery_task_texts"), RARE
+    ),
+    "mend_topic": RARE,
     "read_counters": "a row a queue, read where all counters are asked for",
     "totals": "a row a queue, in the reader's thread, for somebody who looks",
     "busiest": "a row a queue, in the reader's thread, for somebody who looks",
@@ -316,7 +320,7 @@ BY_KEY = [
     "topic", "topics", "drop_topic", "subscriptions", "drop_subscription", "publication", "messages", "expand_message",
     "delivery_policies", "policy_number", "deliveries", "deliveries_between", "write_deliveries", "drop_delivery",
     "drop_delivery_attempts", "drop_begun_attempts", "begun_attempts", "delivery_attempts", "last_delivery_attempts",
-    "purge_attempts", "delivery_task",
+    "purge_attempts", "delivery_task", "mend_subscription", "mend_message", "mend_delivery", "mend_delivery_task",
 ]  # fmt: skip
 
 

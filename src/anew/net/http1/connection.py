@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from anew.net import peer
 from anew.net.head import too_many_bodies
+from anew.net.http1.ahead import SentAhead, max_ahead
 from anew.net.http1.answer import Http1Request
 from anew.net.http1.body import ChunkedBody, SizedBody
 from anew.net.http1.head import Fields, Refused, RequestLine, check, chunked_length
+from anew.net.http1.lingering import Lingering, max_dropped
 from anew.net.http2.frames import preface
 from anew.net.seam import Refusal, WebSocket, long_answer, refusal
 
@@ -28,35 +30,16 @@ if TYPE_CHECKING:
 idle = 0  # the first byte of a request
 in_head = 1  # more of the head whose beginning is in `_rest`
 in_body = 2  # more of the body that comes in
-ahead = 3  # more of `_rest`, which waits until the answer under way has left
+ahead = 3  # more of `_ahead`, which waits until the answer under way has left
 streaming = 4  # nothing: the answer under way is endless
 closed = 5  # nothing: the connection ends with the answers that are due
 
 turn_bytes = 1 << 20
 """Bytes of a body that are read before the other connections have their turn."""
 
-max_dropped = 64 << 10
-"""Bytes read and thrown away on a connection from which no request is expected any more."""
-
-max_ahead = 64 << 10
-"""Bytes sent ahead of an answer above which a connection is not read."""
-
 max_at_once = 16
 """Requests of one connection that are answered on the spot before the others have their turn. More than a few, because their
 answers leave in one write, and refusing very many must cost little."""
-
-linger_ms = 1_000
-"""How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes the kernel send a
-reset, which can destroy an answer that the peer has not read yet (RFC 9112, 9.6)."""
-
-discard_ms = 4_000
-"""How much longer a peer may take that goes on sending: many clients read the answer only when all of their body has left."""
-
-max_discarded = 512 << 20
-"""Bytes that are read and thrown away of what such a peer sends."""
-
-max_discarding = 16
-"""Connections whose bytes are thrown away at once; what more of them send beyond `max_dropped` is left unread."""
 
 refused_line = RequestLine(b"GET", b"/", True, None)
 refused_fields = Fields({}, 0)
@@ -92,12 +75,9 @@ class Http1Connection(asyncio.Protocol):
 
     __slots__ = (
         "_admission",
-        "_ahead_ms",
-        "_at",
+        "_ahead",
         "_began_ms",
         "_blocked",
-        "_discards_until_ms",
-        "_dropped",
         "_ending",
         "_eof",
         "_fields",
@@ -112,9 +92,7 @@ class Http1Connection(asyncio.Protocol):
         "_judge",
         "_limits",
         "_lines",
-        "_lingers_ms",
-        "_newer",
-        "_newer_ms",
+        "_lingering",
         "_parser",
         "_parsing",
         "_paused_ms",
@@ -123,7 +101,6 @@ class Http1Connection(asyncio.Protocol):
         "_server",
         "_stage",
         "_successor",
-        "_unread_ms",
         "_unsent",
         "_unsent_for",
         "counters",
@@ -155,20 +132,15 @@ class Http1Connection(asyncio.Protocol):
         self._stage = idle
         self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
         # What comes in.
-        self._rest = b""
+        self._rest = b""  # the beginning of a head
         self._began_ms = 0  # when the head under way began to come; 0: none
         self._incoming: Incoming | None = None
-        self._dropped = 0  # bytes that came when none was expected
         self._eof = False
         # What was sent ahead of an answer.
-        self._at = 0  # where in `_rest` the next request begins
-        self._ahead_ms = 0  # since when what begins there has waited; 0: nothing does
-        self._newer = 0  # where in `_rest` the bytes begin that came later; 0: none did
-        self._newer_ms = 0  # when the first of them came
+        self._ahead = SentAhead()
         self._handed = 0  # requests handed to the application in one go
         self._holds_next = False  # the newest request was shed: we are held off when no whole one is left
         self._paused_ms = 0  # since when the transport has not been read; 0: it is
-        self._unread_ms = 0  # since when what will be read next may have waited unread; 0: it has not
         # What goes out.
         self.written = 0
         self._unsent = peer.Unsent(port.server.counters)
@@ -176,8 +148,7 @@ class Http1Connection(asyncio.Protocol):
         self._parsing = False  # requests are being taken off one read; their answers leave together
         self._gathered: list[bytes] = []
         self._ending = False  # no request is read any more
-        self._lingers_ms = 0  # when to hang up after the last answer; 0: not yet answered
-        self._discards_until_ms = 0  # until when what still comes is read and thrown away; 0: it is not
+        self._lingering = Lingering(port)
         # What the sweep saw last.
         self._unsent_for = peer.Waiting()
         self._idle_written = 0  # `written`, at `_idle_ms`
@@ -219,19 +190,19 @@ class Http1Connection(asyncio.Protocol):
             self._lose_stream()
             self.transport.abort()
             return False
-        if self._lingers_ms or (self.current is None and self._stage != ahead):
-            self._linger_no_more()
+        if self._lingering.until_ms or (self.current is None and self._stage != ahead):
+            self._lingering.end()
             return False
         self._lose_stream()
         if self._stage != ahead:
             self._end_after_answer()
-        # Otherwise whole requests wait in `_rest`, and `_parse` comes to this end after them.
+        # Otherwise whole requests wait in `_ahead`, and `_parse` comes to this end after them.
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
         self._gate.holds_off_no_more(self)
-        self._linger_no_more()
+        self._lingering.end()
         self._stage = closed
         self._ending = True
         self._unsent.becomes(0)
@@ -283,8 +254,8 @@ class Http1Connection(asyncio.Protocol):
         if self._unsent_for.stands_for(now_ms, taken) >= self._limits.stall_timeout_ms:
             self.counters.refuse("stalled_reader")
             self.abort()
-        if self._lingers_ms and now_ms >= self._lingers_ms:
-            self._linger_no_more()
+        if 0 < self._lingering.until_ms <= now_ms:
+            self._lingering.end()
             self.transport.close()
         elif not self._paused_ms:  # else it is we who do not read
             self._watch_sender(now_ms)
@@ -318,8 +289,8 @@ class Http1Connection(asyncio.Protocol):
                 self.dismiss()
             else:
                 self._end_after_answer()
-        elif self._discards_until_ms:
-            self._discards_until_ms = self._lingers_ms
+        else:
+            self._lingering.drain()
         # A head or body that is coming may still arrive, one that was sent ahead waits: `_open` sees the draining.
 
     def drain_streams(self) -> None:
@@ -346,7 +317,8 @@ class Http1Connection(asyncio.Protocol):
         if stage >= streaming:
             self._drop(data)
         elif stage == ahead:
-            self._keep_more(data)
+            self._ahead.add(data, self._server.now_ms())
+            self._bound_ahead()
         elif stage == in_body:
             self._feed(data)
         else:
@@ -355,41 +327,25 @@ class Http1Connection(asyncio.Protocol):
             self._parse(rest + data if rest else data, 0)
 
     def _drop(self, data: bytes) -> None:
-        if (
-            self._successor is not None
-        ):  # it came in one read with the request after which the protocol has changed
+        if self._successor is not None:
+            # It came in one read with the request after which the protocol has changed.
             self._successor.data_received(data)
             return
-        self._dropped += len(data)
-        if self._dropped <= max_dropped:
+        lingering = self._lingering
+        lingering.dropped += len(data)
+        if lingering.dropped <= max_dropped:
             return
         if self._stage == streaming:
             self.counters.refuse("unexpected_bytes")
             self._lose_stream()
             self.abort()
-        elif self._discards():
-            now_ms = self._server.now_ms()
-            self._lingers_ms = min(now_ms + linger_ms, self._discards_until_ms)
-            if self._dropped % turn_bytes < len(data):
+        elif lingering.may_discard():
+            lingering.prolong()
+            if lingering.dropped % turn_bytes < len(data):
                 self._pause()
                 asyncio.get_running_loop().call_soon(self.go_on)
         else:
             self._pause()
-
-    def _discards(self) -> bool:
-        """Say whether what a peer sends after its last answer is read and thrown away."""
-        if not self._lingers_ms or self._dropped > max_discarded:
-            return False
-        if not self._discards_until_ms and self._port.discarding < max_discarding:
-            self._port.discarding += 1
-            self._discards_until_ms = self._lingers_ms + (0 if self._server.draining else discard_ms)
-        return self._discards_until_ms > 0
-
-    def _linger_no_more(self) -> None:
-        """Read nothing more. The connection may stay for long: its peer has yet to read its answers."""
-        if self._discards_until_ms:
-            self._port.discarding -= 1
-        self._discards_until_ms = self._lingers_ms = 0
 
     def _parse(self, data: bytes, at: int) -> None:
         """Take requests off the bytes until they are used up, one is incomplete, or it is time to wait."""
@@ -528,8 +484,8 @@ class Http1Connection(asyncio.Protocol):
     def _accept(self, line: RequestLine, fields: Fields, body: bytes) -> None:
         """Hand a complete request to the application."""
         request = self._open(line, fields, body)
-        if self._ahead_ms:
-            self._gate.hand_held(request, self._admission, self._ahead_ms)
+        if self._ahead.since_ms:
+            self._gate.hand_held(request, self._admission, self._ahead.since_ms)
         else:
             self._gate.hand(request, self._admission)
 
@@ -570,8 +526,8 @@ class Http1Connection(asyncio.Protocol):
 
     def _stop_listening(self, stage: int) -> None:
         """Forget what has begun to come in; nothing that comes after it is read."""
-        if self._rest or self._incoming is not None:
-            self._dropped += 1
+        if self._rest or self._ahead.data or self._incoming is not None:
+            self._lingering.dropped += 1
         self._forget_ahead()
         self._forget_body()
         self._began_ms = 0
@@ -587,38 +543,26 @@ class Http1Connection(asyncio.Protocol):
 
     def _keep(self, data: bytes, at: int) -> None:
         """Keep what begins at `at` until the request under way is answered and the peer reads."""
-        self._rest = data
-        self._at = at
         self._stage = ahead
         self._began_ms = 0
         if self.current is not None:
             self.current.plain = None
-        if len(data) - at > max_ahead:
-            self._pause()
-        if not self._ahead_ms:
-            self._ahead_ms = self._server.now_ms()
+        if not self._ahead.since_ms:
+            self._ahead.since_ms = self._server.now_ms()
             self._gate.waits(self)
-        elif self._newer and at >= self._newer:
-            self._ahead_ms, self._newer = self._newer_ms, 0
+        self._ahead.keep(data, at)
+        self._bound_ahead()
 
-    def _keep_more(self, data: bytes) -> None:
-        if self._newer:
-            self._newer -= self._at
-        else:
-            self._newer = len(self._rest) - self._at
-            self._newer_ms = self._unread_ms or self._server.now_ms()
-            self._unread_ms = 0
-        self._keep(self._rest[self._at :] + data, 0)
+    def _bound_ahead(self) -> None:
+        if self._ahead.size > max_ahead:
+            self._pause()
 
     def _forget_ahead(self) -> None:
         """Forget what was sent ahead or had begun to come in."""
         self._rest = b""
-        if self._ahead_ms:
-            self._waits_no_more()
-
-    def _waits_no_more(self) -> None:
-        self._ahead_ms = self._newer = self._unread_ms = 0
-        self._gate.waits_no_more(self)
+        if self._ahead.since_ms:
+            self._ahead.forget()
+            self._gate.waits_no_more(self)
 
     def _pause(self) -> None:
         if not self._paused_ms and not self.transport.is_closing():
@@ -635,19 +579,19 @@ class Http1Connection(asyncio.Protocol):
             self._feed(b"")
         if not self._paused_ms or self._blocked or self._gate.holds_off(self):
             return
-        if self._dropped > max_dropped and not self._discards():
+        if self._lingering.dropped > max_dropped and not self._lingering.may_discard():
             return
-        if self._stage == ahead and len(self._rest) - self._at > max_ahead // 2:
+        if self._stage == ahead and self._ahead.size > max_ahead // 2:
             return
         if self._incoming is None or not self._incoming.body.unread:
             self._read_again()
 
     def _take_ahead(self) -> None:
-        data, self._rest = self._rest, b""
         self._stage = idle
-        self._parse(data, self._at)
-        if self._stage != ahead and self._ahead_ms:
-            self._waits_no_more()
+        self._parse(*self._ahead.take())
+        if self._stage != ahead and self._ahead.since_ms:
+            self._ahead.forget()
+            self._gate.waits_no_more(self)
 
     def _read_again(self) -> None:
         # The time in which we did not read is not the peer's.
@@ -656,7 +600,7 @@ class Http1Connection(asyncio.Protocol):
             self._began_ms += now_ms - max(self._began_ms, self._paused_ms)
         elif self._incoming is not None:
             self._incoming.pace.pause(now_ms - self._paused_ms, now_ms, self._incoming.body.received)
-        self._unread_ms = self._paused_ms if self._ahead_ms else 0
+        self._ahead.unread_ms = self._paused_ms if self._ahead.since_ms else 0
         self._paused_ms = 0
         if not self.transport.is_closing():
             self.transport.resume_reading()
@@ -716,7 +660,7 @@ class Http1Connection(asyncio.Protocol):
             return
         if end:
             self._write(end)
-        if self._dropped or request.ends or self._server.draining:
+        if self._lingering.dropped or request.ends or self._server.draining:
             self._ending = True
         self._stage = closed if self._ending else idle
         self._next()
@@ -735,7 +679,7 @@ class Http1Connection(asyncio.Protocol):
             return None
         from anew.net.websocket import WebSocketWire
 
-        ahead_of_answer = self._rest[self._at :] if self._stage == ahead else b""
+        ahead_of_answer = self._ahead.data[self._ahead.at :]
         self._stop_listening(closed)
         if self._paused_ms:
             self._read_again()
@@ -812,7 +756,7 @@ class Http1Connection(asyncio.Protocol):
         if self._eof or not transport.can_write_eof():
             transport.close()
         else:
-            self._lingers_ms = self._server.now_ms() + linger_ms
+            self._lingering.begin()
             transport.write_eof()
 
     def _lose_stream(self) -> None:

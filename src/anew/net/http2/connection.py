@@ -555,9 +555,8 @@ class Http2Connection(asyncio.Protocol):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
         self._budgets.spend_idle(1 + len(payload) // frames.pair.size)
         if flags & frames.ACK:
-            self._reader.decoder.table_limit = (
-                0  # the peer knows ours now, and may announce no table any more
-            )
+            # The peer knows our settings now, and may announce no table any more.
+            self._reader.decoder.table_limit = 0
             return
         for key, value in frames.pair.iter_unpack(payload):
             self.sender.set(key, value)

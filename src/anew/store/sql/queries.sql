@@ -1005,6 +1005,36 @@ SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = @KEY_BLOCKED
 UNION ALL
 SELECT name FROM limit_key WHERE look_at IS NULL AND @none(SELECT 1 FROM limited WHERE limited.name = limit_key.name);
 
+-- name: topic_texts
+SELECT @bytes(name), @bytes(name) FROM topic;
+
+-- name: mend_topic
+UPDATE topic SET name = ? WHERE @bytes(name) = ?;
+
+-- name: subscription_texts
+SELECT id, @bytes(topic), @bytes(endpoint), @bytes(status) FROM subscription;
+
+-- name: mend_subscription
+UPDATE subscription SET topic = ?, endpoint = ?, status = ? WHERE id = ?;
+
+-- name: message_texts
+SELECT id, @bytes(topic), @bytes(type) FROM message;
+
+-- name: mend_message
+UPDATE message SET topic = ?, type = ? WHERE id = ?;
+
+-- name: delivery_texts
+SELECT id, @bytes(dead_reason), @bytes(trigger), @bytes(cause) FROM delivery;
+
+-- name: mend_delivery
+UPDATE delivery SET dead_reason = ?, trigger = ?, cause = ? WHERE id = ?;
+
+-- name: delivery_task_texts
+SELECT id, @bytes(status) FROM delivery_task;
+
+-- name: mend_delivery_task
+UPDATE delivery_task SET status = ? WHERE id = ?;
+
 -- name: topic
 -- One topic.
 SELECT name, document, created_at, changed_at FROM topic WHERE name = ?;
@@ -1176,11 +1206,11 @@ ON CONFLICT (name, label) DO UPDATE SET value = topic_count.value + excluded.val
 
 -- name: topic_counts
 -- All counters.
-SELECT name, label, value FROM topic_count;
+SELECT @bytes(name), @bytes(label), value FROM topic_count;
 
 -- name: subscription_counts
 -- Subscriptions by status.
-SELECT status, count(*) FROM subscription GROUP BY status;
+SELECT @bytes(status), count(*) FROM subscription GROUP BY status;
 
 -- name: unwell_subscriptions
 -- How the endpoints do that have failed of late.

@@ -170,8 +170,8 @@ class SqlReader:
         counts = self._run("topic_counts").fetchall()
         since = self._run("blocked_since", (queue,)).fetchall()
         return TopicFigures(
-            counts={(name, label): value for name, label, value in counts},
-            subscriptions=dict(self._run("subscription_counts").fetchall()),
+            counts={(text_of(name), text_of(label)): value for name, label, value in counts},
+            subscriptions={text_of(status): n for status, n in self._run("subscription_counts")},
             unwell=[health for (health,) in self._run("unwell_subscriptions").fetchall()],
             blocked_since=since[0][0],
             due_since=self.ready_since([queue]).get(queue),

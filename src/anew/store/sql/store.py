@@ -400,9 +400,9 @@ class SqlStore:
         return deleted
 
     def mend_texts(self) -> int:
-        """Rename jobs whose queue or type is no UTF-8, for `set_aside` to end them; drop what is derived and as damaged.
+        """Rename jobs whose queue or type is no UTF-8, for `set_aside` to end them; drop what is derived; mend those of topics.
 
-        Looks at every job, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
+        Looks at every row, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
         """
         self._suspects_texts = False
         texts = self._reads.damaged_texts()
@@ -413,7 +413,7 @@ class SqlStore:
         damaged = self._reads.damaged_names()
         for name in damaged:
             self._run("drop_queue_text", (name,))
-        return len(texts) + len(damaged)
+        return len(texts) + len(damaged) + self.topics.mend_texts()
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
         if self._suspects_texts:

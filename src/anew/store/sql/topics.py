@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from anew.store.sql.rows import text_of
 from anew.store.sql.statements import Run, in_lists, in_widths
 from anew.store.topics import (
     AttemptRow,
@@ -179,6 +180,20 @@ class SqlTopics:
     def count(self, counts: Sequence[tuple[str, str, int]]) -> None:
         for part in in_widths(counts):
             self._run("count_topics", tuple(chain.from_iterable(part)), len(part))
+
+    def mend_texts(self) -> int:
+        """Write what is left of texts that are no UTF-8; tell how many there were. Looks at every row."""
+        mended = 0
+        for table in ("topic", "subscription", "message", "delivery", "delivery_task"):
+            damaged: list[tuple[Any, ...]] = []
+            for key, *texts in self._run(f"{table}_texts"):
+                left = [text_of(text) for text in texts]
+                if [text and text.encode() for text in left] != texts:
+                    damaged.append((*left, key))
+            for values in damaged:
+                self._run(f"mend_{table}", values)
+            mended += len(damaged)
+        return mended
 
     def purge(self, now: int, limit: int) -> int:
         messages = [key for (key,) in self._run("purge_messages", (now, limit)).fetchall()]
