@@ -120,7 +120,7 @@ class Engine:
             max_lease_ms=limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
-        reservers = Reservers()
+        reservers = Reservers(self.dispatcher.gave)
         self.fetches = Fetches(store, self.dispatcher.new_token, self._lease_time, reservers)
         self.parts = Parts(
             store=store,
