@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anew.errors import InvalidJob
-from anew.jobs.codec import OWN_QUEUE
+from anew.jobs.codec import CONFIRMATION_KEY, OWN_QUEUE, SUBSCRIPTION_KEY
 
 _SHOWN_RESERVED = "* ? [ ] { } \\"
 _RESERVED = frozenset(_SHOWN_RESERVED) - {" "}
@@ -49,6 +49,11 @@ def check_not_own(queue: str, field: str) -> None:
     """
     if queue == OWN_QUEUE:
         raise InvalidJob(f"{field} must not be {queue!r}, which holds deliveries to webhooks", field=field)
+
+
+def is_own_key(limit: str) -> bool:
+    """Report whether a key's limit is that of a subscription: a job of it would set the bounds of its deliveries."""
+    return limit.startswith((SUBSCRIPTION_KEY, CONFIRMATION_KEY))
 
 
 def check_length(name: str, field: str) -> None:
