@@ -39,8 +39,9 @@ class Reservers:
         return self._given.get(key)
 
     def has(self, worker: str, key: int, token: int | None) -> bool:
-        """Tell whether an attempt at a job is known to be a worker's own; see `can_report`."""
-        return self._given.get(key) == (token, worker)
+        """Tell whether an attempt at a job is a worker's own, as far as is known; that of one without a name is nobody else's."""
+        last = self._given.get(key)
+        return last == (token, worker) if worker else last is None or last[0] != token
 
     def can_report(self, worker: str, key: int, token: int | None) -> bool:
         """Tell whether a worker's report can be of the attempt that a job is in now.

@@ -136,6 +136,15 @@ def test_of_two_jobs_with_one_id_a_worker_ends_the_one_that_it_is_known_to_have(
     assert acknowledged(here, "j", "two") is True
 
 
+def test_of_two_jobs_with_one_id_a_worker_without_a_name_ends_the_one_that_nobody_else_has(rig: Rig) -> None:
+    first, second = rig.put(pushed(), pushed())
+    assert (fetched(rig, None), fetched(rig, "one")) == (first, second)
+    assert acknowledged(rig, "j", "") is True
+    assert (rig.state(first), rig.state(second)) == (None, State.IN_FLIGHT)
+    assert acknowledged(rig, "j", "two") is False
+    assert acknowledged(rig, "j", "one") is True
+
+
 def test_reliability_17_a_late_report_by_key_does_not_end_what_a_stream_has_by_now(rig: Rig) -> None:
     (key,) = rig.put(new_job(queue="mail"))
     fetched(rig, "one")
