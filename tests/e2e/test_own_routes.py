@@ -386,6 +386,10 @@ def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> 
         ({"limit": {"key": "a"}}, "jobs[1]: ties.limit: expected a concurrency, a rate, or both"),
         ({"limit": {"key": "", "concurrency": 1}}, "limit.key"),
         ({"limit": {"key": "a", "concurrency": 0}}, "limit.concurrency"),
+        *(
+            ({"limit": {"key": key, "concurrency": 1}}, "which bounds deliveries to webhooks")
+            for key in ("$subscription/1a2b", "$confirmation/1a2b")
+        ),
         ({"fold": {"digest": "xyz"}}, "fold.digest"),
         ({"fold": {"digest": "1" * 32, "debounce_ms": 0, "max_wait_ms": 5}}, "fold.debounce_ms"),
         (

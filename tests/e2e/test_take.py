@@ -154,6 +154,13 @@ def test_zizq_47_only_the_named_queues(client: Client, queue: str, form: str) ->
     assert client.job(sent[0])["status"] == "ready"
 
 
+def test_deliveries_to_webhooks_are_nobody_elses(client: Client, queue: str) -> None:
+    """Who took one could end it: it would never be sent, and count as cancelled."""
+    refused = client.get(f"/jobs/take?queue={queue},%24deliveries")
+    assert refused.status == 400
+    assert refused.data["error"] == "queue must not be '$deliveries', which holds deliveries to webhooks"
+
+
 def test_zizq_47_no_queue_or_an_empty_one_is_all(fresh: Callable[..., Client]) -> None:
     client = fresh()
     for query in ("", "&queue="):

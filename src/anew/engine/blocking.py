@@ -180,7 +180,10 @@ class Blocking:
                 if look_at is None:
                     dropped.append(limit.name)
                     continue
-            if look_at != limit.look_at:
+            set_back = allowed.bucket.at < limit.bucket.at
+            if set_back:  # else nothing would run into the bucket until the clock is where it was
+                limit = replace(limit, bucket=allowed.bucket)
+            if set_back or look_at != limit.look_at:
                 written.append(replace(limit, look_at=look_at))
         self._rows.drop_limits(dropped)
         self._rows.write_limits(written)

@@ -120,7 +120,7 @@ class Engine:
             max_lease_ms=limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
-        reservers = Reservers()
+        reservers = Reservers(self.dispatcher.gave)
         self.fetches = Fetches(store, self.dispatcher.new_token, self._lease_time, reservers)
         self.parts = Parts(
             store=store,
@@ -273,7 +273,7 @@ class Engine:
     def _do_due(self, batch: Batch, fires: bool) -> None:
         """Do what is due by itself, but for promotions: slots of cron, keys to be looked at, jobs of the outbox."""
         if self.store.limits:
-            self.store.pass_time(batch.now)
+            self.store.pass_time(batch.now, self._lease_time.jumped)
         if fires:
             # Until it is read again: where the entries cannot be read, jobs go on without them.
             self._cron_at = None

@@ -43,9 +43,14 @@ class LeaseTime:
         self._known: LeaseClock | None = None
         self._apart = 0  # the wall clock less the monotonic one, when they were last seen
 
+    @property
+    def jumped(self) -> int:
+        """What the wall clock is ahead of lease time, ms."""
+        return 0 if self._known is None else self._known.jumped
+
     def at(self, instant: int) -> int:
         """Give the lease time of an instant of the wall clock."""
-        return instant if self._known is None else instant - self._known.jumped
+        return instant - self.jumped
 
     def look(self, on_undo: list[Callable[[], None]]) -> int:
         """Look at the clocks, in a transaction that has just begun; give the wall clock.

@@ -7,7 +7,7 @@ is not known here, and then the job's state alone decides.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 MOST: Final = 65_536
@@ -15,9 +15,14 @@ MOST: Final = 65_536
 
 
 class Reservers:
-    """Those of one engine."""
+    """Those of one engine.
 
-    def __init__(self) -> None:
+    Args:
+        gave: Tells whether a token is of a take of this process.
+    """
+
+    def __init__(self, gave: Callable[[int], bool]) -> None:
+        self._gave = gave
         self._given: OrderedDict[int, tuple[int, str]] = OrderedDict()
 
     def note(self, reserved: Iterable[tuple[int, str, str]], token: int) -> None:
@@ -33,19 +38,31 @@ class Reservers:
         """Give the token and the worker of the last reservation of a job that this process has given out."""
         return self._given.get(key)
 
+    def has(self, worker: str, key: int, token: int | None) -> bool:
+        """Tell whether an attempt at a job is a worker's own, as far as is known; that of one without a name is nobody else's."""
+        last = self._given.get(key)
+        return last == (token, worker) if worker else last is None or last[0] != token
+
     def can_report(self, worker: str, key: int, token: int | None) -> bool:
         """Tell whether a worker's report can be of the attempt that a job is in now.
 
-        It cannot if that attempt is known to be somebody else's, or if the worker's own is known to be another one. A worker
-        without a name may report on all.
+        It cannot if that attempt is known to be somebody else's, or if this process has begun it and gave the worker an earlier
+        one. Of an attempt that another process has begun nothing is known: the same worker may have it by a connection there.
+        A worker without a name may report on all.
 
         Args:
             worker: Its name.
             key: Of the job.
-            token: That of the attempt.
+            token: That of the attempt; None if it is in none.
         """
         last = self._given.get(key)
-        return last is None or not worker or (last[0] == token) == (last[1] == worker)
+        if last is None:
+            return True
+        if token is None:
+            return False
+        of_another = last[0] == token and last[1] != worker
+        over = last[1] == worker and last[0] != token and self._gave(token)
+        return not worker or not (of_another or over)
 
     def forget(self, key: int) -> None:
         """The attempt is over."""

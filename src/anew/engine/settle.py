@@ -22,7 +22,7 @@ Report = tuple[int, Outcome, int | None]
 """A job's key, what happened, and the token of its attempt if the reporter knows it."""
 
 Attempt = tuple[int, int | None]
-"""A job's key, and the token that it is held under; None: one that this process has not given out as a reservation, or none."""
+"""A job's key, and the token that it is held under; None: by nobody, or nobody asked, as `Reservers` knows no such job."""
 
 log = logging.getLogger("anew.engine")
 
@@ -170,7 +170,8 @@ def _meant(
     for op in ops:
         key = None
         left = attempts.get(op.job, [])
-        for attempt in reversed(left):
+        own = [attempt for attempt in left if reservers.has(op.worker, *attempt)] if len(left) > 1 else left
+        for attempt in reversed(own or left):
             if reservers.can_report(op.worker, *attempt):
                 key = attempt[0]
                 reservers.forget(key)
@@ -186,11 +187,13 @@ def _attempts_of(batch: Batch, jobs: Iterable[str | int]) -> dict[str | int, lis
     for jid, key, token in batch.store.named([job for job in jobs if isinstance(job, str)]):
         found.setdefault(jid, []).append((key, token))
     keys = [job for job in jobs if isinstance(job, int)]
-    last = {key: reserver[0] for key in keys if (reserver := batch.reservers.last(key)) is not None}
-    held = batch.store.held_under(list(last.items())) if last else set()
-    for key in keys:
-        attempt = (key, last.get(key))
-        found[key] = [attempt if attempt in held else (key, None)]
+    held = dict.fromkeys(keys)
+    if known := [(key, last[0]) for key in keys if (last := batch.reservers.last(key)) is not None]:
+        held |= batch.store.held_under(known)
+        if given_on := [key for key, _ in known if held[key] is None]:
+            held |= {job.key: job.hold_token for job in batch.in_flight(given_on)}
+    for attempt in held.items():
+        found[attempt[0]] = [attempt]
     return found
 
 

@@ -156,7 +156,7 @@ class Dispatcher:
         self._lease_time = lease_time
         self._global_limit = global_limit
         self._max_lease_ms = max_lease_ms
-        self._token = first_token
+        self._first_token = self._token = first_token
         self.holders: dict[int, Taker] = {}
         self.takers: set[Taker] = set()
         self._groups: dict[tuple[str, ...] | None, Group] = {}
@@ -359,6 +359,10 @@ class Dispatcher:
         """Give a token that no other take has."""
         self._token += 1
         return self._token
+
+    def gave(self, token: int) -> bool:
+        """Tell whether a token is of a take of this process."""
+        return self._first_token < token <= self._token
 
     def take_readable(
         self,

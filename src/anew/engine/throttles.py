@@ -79,8 +79,8 @@ def limited_queues(start: str, most: int) -> Callable[[Batch], list[LimitedQueue
 
 def _write(batch: Batch, limits: Mapping[str, Throttle]) -> None:
     if limits != batch.store.limits:
+        batch.store.pass_time(batch.now, batch.now - batch.lease_time(batch.now))
         batch.store.limit(limits)
-        batch.store.pass_time(batch.now)
 
 
 def free_slots_of(worker: str) -> Verb:

@@ -58,6 +58,7 @@ from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.carried import is_carried
 from anew.jobs.change import due_of
 from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.names import check_not_own
 from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
 from anew.net.chunks import Chunks
@@ -176,6 +177,8 @@ class FwpService:
     # -- work
 
     def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
+        for queue in command.queues:
+            check_not_own(queue, "queue")
         worker = connection.worker
         waiting = WaitingFetch(self._commit, self.show, connection, command.queues, _wid(connection))
         self._waits.add(waiting)

@@ -26,6 +26,7 @@ from anew.http.roles import roles_of
 from anew.http.router import Doc, Router
 from anew.http.tokens import Tokens
 from anew.jobs.codec import U64_MAX
+from anew.jobs.names import check_not_own
 from anew.net.chunks import Work
 from anew.net.seam import Kind, Request, Stream
 from anew.store.protocol import TakenRow
@@ -245,6 +246,8 @@ class TakeRoutes:
         queues = comma_set(pairs.get("queue"))
         if queues is not None and len(queues) > 1_000:
             raise InvalidJob(f"queue: expected at most 1000 names, got {len(queues)}", field="queue")
+        for queue in queues or ():
+            check_not_own(queue, "queue")
         return None if queues is None else sorted(queues), min(wanted or most, most)
 
     def _arm(self) -> None:

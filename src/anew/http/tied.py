@@ -17,6 +17,7 @@ from anew.jobs import IdText, NewJob
 from anew.jobs.carried import MOST_BYTES, size_of, write_carried
 from anew.jobs.codec import LAST_INSTANT, At, FoldRule, JobHooks, LimitKey, PushedJob, UniqueKey
 from anew.jobs.fold import check_call
+from anew.jobs.names import is_own_key
 from anew.jobs.unique import TIMED
 from anew.jq import MOST_TEXT
 from anew.net.chunks import Work
@@ -197,6 +198,11 @@ def _instant(value: int | None, field: str) -> int | None:
 def _limit(limit: NewKeyLimit) -> LimitKey:
     if limit.concurrency is None and limit.rate is None:
         raise InvalidJob("ties.limit: expected a concurrency, a rate, or both", field="ties.limit")
+    if is_own_key(limit.key):
+        raise InvalidJob(
+            f"ties.limit.key must not be {limit.key!r}, which bounds deliveries to webhooks",
+            field="ties.limit.key",
+        )
     rate = rate_of(limit.rate)
     return LimitKey(
         limit.key, limit.concurrency, None if rate is None else (rate.count, rate.per_ms, rate.burst)

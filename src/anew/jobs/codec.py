@@ -13,6 +13,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 DEFAULT_PRIORITY = 32768
 OWN_QUEUE = "$deliveries"
 """The queue of Anew's own jobs, the deliveries to webhooks. Whoever takes from all queues gets none of them."""
+SUBSCRIPTION_KEY = "$subscription/"
+CONFIRMATION_KEY = "$confirmation/"
+"""What the keys begin with that bound the deliveries of one subscription, and the questions to its endpoint."""
 U16 = Annotated[int, Meta(ge=0, le=65535)]
 U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
 U64 = Annotated[int, Meta(ge=0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anew.errors import InvalidJob
-from anew.jobs.codec import OWN_QUEUE
+from anew.jobs.codec import CONFIRMATION_KEY, OWN_QUEUE, SUBSCRIPTION_KEY
 
 _SHOWN_RESERVED = "* ? [ ] { } \\"
 _RESERVED = frozenset(_SHOWN_RESERVED) - {" "}
@@ -23,8 +23,8 @@ def check_name(name: str, field: str) -> None:
         return
     if not name:
         raise InvalidJob(f"{field} must not be empty", field=field)
-    if name == OWN_QUEUE and field.endswith("queue"):
-        raise InvalidJob(f"{field} must not be {name!r}, which holds deliveries to webhooks", field=field)
+    if field.endswith("queue"):
+        check_not_own(name, field)
     if "," in name:
         raise InvalidJob(f"{field} must not contain ','; expected one name, got {name[:60]!r}", field=field)
     if "\0" in name:
@@ -39,6 +39,21 @@ def check_name(name: str, field: str) -> None:
     check_length(name, field)
     if name != OWN_QUEUE and len(good_names) < _KNOWN_NAMES:
         good_names.add(name)
+
+
+def check_not_own(queue: str, field: str) -> None:
+    """Refuse the queue of deliveries: nobody but what delivers puts jobs there or takes any.
+
+    Raises:
+        InvalidJob: It is that queue.
+    """
+    if queue == OWN_QUEUE:
+        raise InvalidJob(f"{field} must not be {queue!r}, which holds deliveries to webhooks", field=field)
+
+
+def is_own_key(limit: str) -> bool:
+    """Report whether a key's limit is that of a subscription: a job of it would set the bounds of its deliveries."""
+    return limit.startswith((SUBSCRIPTION_KEY, CONFIRMATION_KEY))
 
 
 def check_length(name: str, field: str) -> None:

@@ -365,8 +365,11 @@ class Store(Protocol):
     def limit(self, limits: Mapping[str, Throttle]) -> None:
         """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
 
-    def pass_time(self, now: int) -> None:
-        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits."""
+    def pass_time(self, now: int, jumped: int = 0) -> None:
+        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits.
+
+        `jumped` is what the wall clock is ahead of lease time, by which slots' times run and rates fill.
+        """
 
     def next_slot_end(self) -> int | None:
         """Give when a slot's time is over in a queue that somebody has found to have none free, epoch ms; else None."""

@@ -16,6 +16,7 @@ from anew.errors import InvalidInput, InvalidPolicy
 from anew.jobs import NewJob, Retention
 from anew.jobs.codec import DEFAULT_PRIORITY, OWN_QUEUE, JobHooks, LimitKey, PushedJob, UniqueKey
 from anew.jobs.limits import Rate
+from anew.jobs.names import is_own_key
 from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
@@ -536,5 +537,7 @@ def _limit_key(limit: Limit, task: Task[Any, Any, Any], payload: bytes) -> Limit
     text = key_text("limit", limit.key, task, payload)
     if not isinstance(text, str) or not 1 <= len(text.encode("utf-8", "replace")) <= MOST_KEY_BYTES:
         raise refused("limit", text, f"a key of 1 to {MOST_KEY_BYTES} bytes")
+    if is_own_key(text):
+        raise refused("limit", text, "another key: this one bounds deliveries to webhooks")
     rate = None if limit.rate is None else parse_rate(limit.rate, limit.burst)
     return LimitKey(text, limit.concurrency, None if rate is None else (rate.count, rate.per_ms, rate.burst))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from anew.config import Webhooks
 from anew.errors import InvalidConfig, InvalidInput
-from anew.jobs.codec import LimitKey
+from anew.jobs.codec import CONFIRMATION_KEY, SUBSCRIPTION_KEY, LimitKey
 from anew.topics.delivery_policy import (
     DeliveryPolicy,
     Layer,
@@ -137,13 +137,13 @@ def limit_key(name: str, throttle: Throttling, allowed_rate: float | None) -> Li
 
 
 def limit_name(subscription: int) -> str:
-    """Give the name of that key, which no key of a task has."""
-    return f"$subscription/{subscription:x}"
+    """Give the name of that key, which no other job has; see `anew.jobs.names.is_own_key`."""
+    return f"{SUBSCRIPTION_KEY}{subscription:x}"
 
 
 def question_name(subscription: int) -> str:
     """Give the name of the key of its confirmations, which go out though nothing else does."""
-    return f"$confirmation/{subscription:x}"
+    return f"{CONFIRMATION_KEY}{subscription:x}"
 
 
 class OfSubscription(NamedTuple):

@@ -20,6 +20,13 @@ def test_fwp_38_a_fetch_names_a_queue(wire: FaktoryWire) -> None:
     wire.expect("FETCH", "-ERR must call fetch with at least one queue")
 
 
+def test_deliveries_to_webhooks_are_not_fetched(wire: FaktoryWire, queue: str) -> None:
+    wire.expect(
+        f"FETCH {queue} $deliveries",
+        "-ERR queue must not be '$deliveries', which holds deliveries to webhooks",
+    )
+
+
 def test_fwp_39_44_45_nothing_comes_for_two_seconds(connect: Open, queue: str) -> None:
     """An empty queue, the empty name, an unknown queue, a paused one with and without others beside it, a quiet worker."""
     wire = connect()

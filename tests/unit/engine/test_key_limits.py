@@ -314,6 +314,21 @@ def test_a_rate_has_its_key_looked_at_when_the_next_one_may_start(rig: Rig) -> N
     check(rig)
 
 
+def test_a_clock_that_was_set_back_holds_a_rate_no_longer_than_what_is_missing(rig: Rig) -> None:
+    """Once something happens to a job of the key; until then the key waits for its time, as all jobs do that wait for one."""
+    worker = rig.worker(["mail"])
+    one = LimitKey("a", None, (1, MINUTE, 1))
+    first, second = rig.put(limited(one), limited(one))
+    assert worker.keys == [first]
+    rig.clock.jump(-60 * MINUTE)
+    rig.do(succeed(first))
+    rig.advance(MINUTE - 1)
+    assert worker.keys == [first]
+    rig.advance(1)
+    assert worker.keys == [first, second]
+    check(rig)
+
+
 def test_a_rate_wakes_nobody_again_and_again_where_nobody_takes(rig: Rig) -> None:
     ten = LimitKey("a", None, (10, MINUTE, 2))
     keys = rig.put(*[limited(ten) for _ in range(5)])

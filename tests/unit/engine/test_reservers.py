@@ -107,16 +107,52 @@ def test_of_two_jobs_with_one_id_each_worker_ends_its_own(rig: Rig) -> None:
     assert acknowledged(rig, "j", "two") is True
 
 
-def test_a_job_that_another_process_gave_out_since_is_not_ended_by_who_had_it_here(
+@pytest.mark.parametrize("report", [acknowledged, failed])
+@pytest.mark.parametrize("by_key", [False, True])
+def test_a_worker_with_connections_to_two_processes_reports_by_either(
+    pair: tuple[Rig, Rig], report: Callable[[Rig, str | int, str], bool], by_key: bool
+) -> None:
+    """It fetches here and fails there; then it fetches there, and reports here, where its first attempt is still known."""
+    here, there = pair
+    (key,) = here.put(new_job() if by_key else pushed())
+    job = key if by_key else "j"
+    fetched(here, "one")
+    assert failed(there, job, "one") is True
+    lapse(there)
+    assert fetched(there, "one") == key
+    assert report(here, job, "one") is True
+    assert here.state(key) is not State.IN_FLIGHT
+
+
+def test_of_two_jobs_with_one_id_a_worker_ends_the_one_that_it_is_known_to_have(
     pair: tuple[Rig, Rig],
 ) -> None:
+    """Whoever has the other one would be refused: this one is not known to be theirs."""
     here, there = pair
-    (key,) = here.put(pushed())
-    assert fetched(here, "one") == key
-    lapse(here)
-    assert fetched(there, "two") == key
-    assert acknowledged(here, "j", "one") is False
+    first, second = here.put(pushed(), pushed())
+    assert (fetched(here, "one"), fetched(there, "two")) == (first, second)
+    assert acknowledged(here, "j", "one") is True
+    assert here.state(second) is State.IN_FLIGHT
     assert acknowledged(here, "j", "two") is True
+
+
+def test_of_two_jobs_with_one_id_a_worker_without_a_name_ends_the_one_that_nobody_else_has(rig: Rig) -> None:
+    first, second = rig.put(pushed(), pushed())
+    assert (fetched(rig, None), fetched(rig, "one")) == (first, second)
+    assert acknowledged(rig, "j", "") is True
+    assert (rig.state(first), rig.state(second)) == (None, State.IN_FLIGHT)
+    assert acknowledged(rig, "j", "two") is False
+    assert acknowledged(rig, "j", "one") is True
+
+
+def test_reliability_17_a_late_report_by_key_does_not_end_what_a_stream_has_by_now(rig: Rig) -> None:
+    (key,) = rig.put(new_job(queue="mail"))
+    fetched(rig, "one")
+    lapse(rig)
+    worker = rig.worker()
+    assert worker.held == {key}
+    assert acknowledged(rig, key, "one") is False
+    assert rig.state(key) is State.IN_FLIGHT
 
 
 def test_after_a_start_any_worker_may_report(pair: tuple[Rig, Rig]) -> None:
@@ -137,7 +173,7 @@ def test_the_record_of_a_reservation_that_lapsed_names_its_worker(rig: Rig) -> N
 
 def test_beyond_the_most_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reservers, "MOST", 2)
-    known = Reservers()
+    known = Reservers(lambda token: True)
     known.note([(key, "mail", "one") for key in (1, 2, 3)], 10)
     assert [known.can_report("two", key, 10) for key in (1, 2, 3)] == [True, False, False]
 

@@ -454,3 +454,55 @@ def test_limited_queues_are_listed_with_how_many_of_their_jobs_may_start(rig: Ri
     ]
     assert rig.do(call(limited_queues("n", 1))) == listed[1:2]
     assert rig.do(call(limited_queues("z", 9))) == []
+
+
+# -- beside a wall clock that jumps
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("ms", [HOUR, -HOUR, 24 * HOUR, -24 * HOUR])
+def test_reliability_30_a_jump_of_the_clock_ends_no_slots_time_and_lengthens_none(rig: Rig, ms: int) -> None:
+    limit(rig, scraper=TIMED)
+    rig.put(*[pushed(f"s{nth}") for nth in range(3)])
+    assert (fetch(rig), fetch(rig)) == ("s0", "s1")
+    rig.clock.jump(ms)
+    assert fetch(rig) is None
+    waiting = Client("scraper")
+    fetching(rig, waiting)
+    assert rig.engine.wake_at == rig.clock.now() + 45_000
+    rig.clock.advance(44_999)
+    rig.do(call(tick))
+    assert waiting.jid is None
+    rig.clock.advance(1)
+    rig.do(call(tick))
+    assert waiting.jid == "s2"
+
+
+@pytest.mark.parametrize("ms", [HOUR, -HOUR])
+def test_reliability_30_a_jump_of_the_clock_starts_nothing_that_a_rate_holds_and_holds_nothing_longer(
+    rig: Rig, ms: int
+) -> None:
+    limit(rig, scraper=Throttle(rate=rate(1, 60_000)))
+    rig.put(pushed("s0"), pushed("s1"))
+    assert fetch(rig) == "s0"
+    rig.clock.jump(ms)
+    assert fetch(rig) is None
+    rig.clock.advance(59_999)
+    assert fetch(rig) is None
+    rig.clock.advance(1)
+    assert fetch(rig) == "s1"
+
+
+@pytest.mark.parametrize("ms", [HOUR, -HOUR])
+def test_what_runs_when_a_queue_gets_its_limit_after_a_jump_has_a_slot_for_as_long_as_it_says(
+    rig: Rig, ms: int
+) -> None:
+    rig.clock.jump(ms)
+    rig.put(*[pushed(f"s{nth}") for nth in range(3)])
+    assert (fetch(rig), fetch(rig)) == ("s0", "s1")
+    limit(rig, scraper=TIMED)
+    rig.clock.advance(44_999)
+    assert fetch(rig) is None
+    rig.clock.advance(1)
+    assert fetch(rig) == "s2"

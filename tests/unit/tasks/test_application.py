@@ -706,7 +706,9 @@ def test_a_job_that_waits_for_its_key_says_so_and_can_be_called_off(app: Anew) -
     assert (waits.status(), app.counts()["ready"]) == ("cancelled", 0)
 
 
-@pytest.mark.parametrize("key", ["{customer[0]}", "", "x" * 256])
+@pytest.mark.parametrize(
+    "key", ["{customer[0]}", "", "x" * 256, "$subscription/{customer}", "$confirmation/1a"]
+)
 def test_a_limits_key_that_cannot_be_is_refused(app: Anew, key: str) -> None:
     @app.task(limit=Limit(key, concurrency=1))
     def sync(customer: int) -> None: ...

@@ -354,14 +354,14 @@ ORDER BY slot.taken_at;
 -- name: occupy
 -- Who has the slots of jobs that were taken.
 INSERT INTO slot (queue, taken_at, job_id, token, worker)
-SELECT job.queue, job.dequeued_at, job.id, job.hold_token, v.column2 FROM (VALUES @rows(bigint, text)) AS v
+SELECT job.queue, job.dequeued_at - v.column3, job.id, job.hold_token, v.column2 FROM (VALUES @rows(bigint, text, bigint)) AS v
 @then(job ON job.id = v.column1) WHERE true
 ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, worker = excluded.worker;
 
 -- name: occupy_all
 -- A queue gets a limit: all that it has in flight takes a slot.
 INSERT INTO slot (queue, taken_at, job_id, token, worker)
-SELECT queue, coalesce(dequeued_at, 0), id, hold_token, '' FROM job @by(job_hold) WHERE state = @IN_FLIGHT AND queue = ?
+SELECT queue, coalesce(dequeued_at, 0) - ?, id, hold_token, '' FROM job @by(job_hold) WHERE state = @IN_FLIGHT AND queue = ?
 ON CONFLICT (queue, taken_at, job_id) DO UPDATE SET token = excluded.token, worker = excluded.worker;
 
 -- name: drop_left_slots

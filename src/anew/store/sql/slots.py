@@ -2,6 +2,8 @@
 
 Each take of such a queue writes who has the slot. It is in use while its job is in flight under the token of that take, so that
 slots are right with any number of processes and after any kill; what is in memory is a cache of the rows.
+
+All instants in here and in the rows are lease time: the clock's jumps end no slot early or late, and neither fill nor drain a rate.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Slots:
     Attributes:
         limits: By queue; other queues have none. It stays one and the same mapping.
         over: Queues of which the time of a slot has run out, and for which somebody may wait.
+        jumped: What the wall clock is ahead of lease time, ms.
     """
 
     def __init__(self, run: Run) -> None:
@@ -35,6 +38,7 @@ class Slots:
         self.limits: dict[str, Throttle] = {}
         self.over: set[str] = set()
         self._now = 0
+        self.jumped = 0
         self._in_use: dict[str, dict[str, int]] = {}
         self._oldest: dict[str, int] = {}
         # Queues of which somebody has got less than was asked for: when their next slot's time is over.
@@ -68,20 +72,24 @@ class Slots:
         self._buckets.clear()
         self.over.clear()
 
-    def pass_time(self, now: int) -> None:
-        """Judge by an instant, epoch ms, from now on whose time is over."""
-        self._now = now
+    def pass_time(self, now: int, jumped: int = 0) -> None:
+        """Judge by an instant of the wall clock, epoch ms, from now on whose time is over.
+
+        `jumped` is what that clock is ahead of lease time.
+        """
+        self._now, self.jumped = now - jumped, jumped
         for name, throttle in self.limits.items():
             if throttle.timeout_ms is not None:
                 self._in_use.pop(name, None)
-        ended = [name for name, at in self._ends.items() if at <= now]
+        ended = [name for name, at in self._ends.items() if at <= self._now]
         for name in ended:
             del self._ends[name]
         self.over.update(ended)
 
     def next_end(self) -> int | None:
         """Give when a slot's time is over that somebody may wait for, epoch ms."""
-        return min(self._ends.values(), default=None)
+        at = min(self._ends.values(), default=None)
+        return None if at is None else at + self.jumped
 
     def free(self, name: str, wanted: int, in_flight: int, worker: str | None) -> int:
         """Report how many more jobs of a limited queue may be taken.
@@ -125,7 +133,7 @@ class Slots:
         return in_use
 
     def over_before(self, name: str, now: int) -> int:
-        """Give the instant up to which slots of a queue were taken whose time is over, epoch ms."""
+        """Give the instant up to which slots of a queue were taken whose time is over."""
         timeout_ms = self.limits[name].timeout_ms
         return -1 if timeout_ms is None else now - timeout_ms
 

@@ -180,16 +180,18 @@ class Takes:
         self._queues.touch(old.union(limits))
         self._run("write_meta", ("limits", slots.set(limits)))
         for queue in set(limits) - old:
-            self._run("occupy_all", (queue,))
+            self._run("occupy_all", (slots.jumped, queue))
         for queue in old - set(limits):
             self._run("drop_slots", (queue,))
 
     def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
-        taken = [slot for slot in slots if slot[1] in self._queues.slots.limits]
+        known = self._queues.slots
+        taken = [slot for slot in slots if slot[1] in known.limits]
+        at = now - known.jumped
         for queue in {slot[1] for slot in taken}:
-            self._run("drop_left_slots", (queue, self._queues.slots.over_before(queue, now)))
-        write_rows(self._run, "occupy", [(key, worker) for key, _, worker in taken])
-        self._queues.slots.took([slot[1:] for slot in taken], now)
+            self._run("drop_left_slots", (queue, known.over_before(queue, at)))
+        write_rows(self._run, "occupy", [(key, worker, known.jumped) for key, _, worker in taken])
+        known.took([slot[1:] for slot in taken], at)
 
     def free_slots(self, worker: str) -> None:
         self._queues.touch(self._queues.slots.limits)
