@@ -10,9 +10,11 @@ import pytest
 from hypothesis import settings
 
 from anew.store.sql import open_stores
+from tests import refusals
 from tests.signals import undo_ignored_signals
 
 undo_ignored_signals()
+refusals.check()
 
 os.environ["ANEW_FWP_PORT"] = (
     "0"  # servers of tests stand beside each other, and beside one that somebody uses

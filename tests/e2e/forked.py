@@ -183,8 +183,10 @@ def main() -> None:
     import anew.app.server
     import anew.cli.root
     import anew.cli.serve  # noqa: F401
+    from tests import refusals
     from tests.postgres import tolerate_them
 
+    refusals.check()
     tolerate_them()
     gc.collect()
     gc.freeze()

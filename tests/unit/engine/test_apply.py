@@ -11,7 +11,7 @@ from anew.engine import Batch, FailMany, Limits
 from anew.engine.batch import Enqueued, Entry
 from anew.engine.upkeep import reap
 from anew.engine.verbs import patch_one
-from anew.errors import IllegalTransition, NotFound, StoreFull
+from anew.errors import IllegalTransition, InternalError, NotFound, StoreFull
 from anew.jobs import Backoff, Failed, Retention, State
 from anew.jobs.patch import Patch
 from anew.store.protocol import Page
@@ -468,3 +468,14 @@ def test_each_enqueue_of_a_batch_gets_its_own_keys(rig: Rig) -> None:
     assert list(nothing.keys) == []
     assert len(two.keys) == 2
     assert [rig.state(key) for key in two.keys] == [State.READY, State.READY]
+
+
+def test_a_verb_that_has_written_before_it_refuses_is_an_error_of_the_engines(rig: Rig) -> None:
+    """In tests: see `tests.refusals`. Its batch would be committed with what it wrote."""
+
+    def enqueues_and_refuses(batch: Batch) -> None:
+        batch.insert([new_job()])
+        raise NotFound("no such thing")
+
+    assert isinstance(rig.do(call(enqueues_and_refuses)), InternalError)
+    assert rig.store.counts() == {}
