@@ -12,13 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from anew.errors import ExpressionTooSlow, InternalError, InvalidExpression, Overloaded
 from anew.jq import MOST_TEXT, Expressions
-from anew.jq.evaluating import MOST_MERGED
+from anew.jq.evaluating import COMPILE, FOLD, MATCHING, MERGE, MOST_MERGED, WHEN
 from anew.jq.process import EvaluatingProcess
 
 NULL = b"null"
@@ -233,6 +233,29 @@ def test_a_bomb_ends_alone(expressions: Expressions, text: str) -> None:
         expressions.matching(text, [NULL])
     assert time.monotonic() - began < 20
     assert expressions.matching(". == 1", [b"1"]) == [True]
+
+
+def test_time_that_a_host_took_away_is_not_held_against_an_expression(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It counts as the process's. A transaction that waits does so once: then nothing is folded."""
+    attempt = EvaluatingProcess._attempt
+    hit: list[bytes] = []
+
+    def hit_once(process: EvaluatingProcess, parts: Sequence[bytes], wall_s: float) -> bytes:
+        if parts[0] not in hit:
+            hit.append(parts[0])
+            pid = process._started() and process.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGPROF)
+        return attempt(process, parts, wall_s)
+
+    monkeypatch.setattr(EvaluatingProcess, "_attempt", hit_once)
+    with contextlib.closing(Expressions()) as expressions:
+        assert expressions.matching(". == 1", [b"1"]) == [True]
+        assert expressions.check_fold("true", "$new", b"1") == b"1"
+        assert expressions.folded("true", "$new", b"1", b"2") is None
+    assert hit == [MATCHING, COMPILE, WHEN, FOLD, MERGE]
 
 
 def test_each_payload_has_a_time_of_its_own(expressions: Expressions) -> None:
