@@ -111,6 +111,7 @@ def drained(taker: Taker, jobs: int) -> str:
 def in_flight(directory: Path) -> int:
     """How many jobs are in flight, as another program reads it from the file."""
     connection = apsw.Connection(str(directory / "anew.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(10_000)  # it may be repaired just now
     try:
         ((number,),) = connection.execute("SELECT sum(in_flight) FROM queue")
     finally:

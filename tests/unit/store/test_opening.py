@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -361,3 +362,30 @@ def test_reliability_10_a_library_with_the_wal_reset_bug_is_refused(
 def test_reliability_10_a_library_without_it_is_taken(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
     open_sqlite().close()
+
+
+def test_an_opening_waits_for_a_program_that_has_the_file_for_itself(tmp_path: Path) -> None:
+    """As one has that repairs the log after a crash, though it only wants to look."""
+    open_sqlite(tmp_path).close()
+    other = apsw.Connection(str(tmp_path / "anew.db"))
+    other.pragma("locking_mode", "exclusive")
+    other.execute("BEGIN EXCLUSIVE; COMMIT")
+    tried = threading.Event()
+
+    def let_go() -> None:
+        tried.wait()
+        other.close()
+
+    class Watched(apsw.Connection):
+        """Tells when its first setting is asked for."""
+
+        def pragma(self, *words: Any, **given: Any) -> Any:
+            tried.set()
+            return super().pragma(*words, **given)
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(opening.apsw, "Connection", Watched)
+        open_sqlite(tmp_path).close()
+    thread.join()

@@ -224,8 +224,8 @@ def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     connection = apsw.Connection(path, vfs=vfs, statementcachesize=PREPARED)
     # Without this SQLite prepares a statement again whenever a bound value could change its plan; ours name their indexes.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    # A lock that another program holds must not stop the caller: it is told at once and tries again.
-    connection.set_busy_timeout(0)
+    # After a crash whoever first reads the file repairs the log, a program that only looks too, and locks out all others meanwhile.
+    connection.set_busy_timeout(int(OPENING_WAIT_S * 1_000))
     # After a failed sync nothing may be copied or synced any more, and SQLite would do both when it closes.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for setting in (
@@ -238,6 +238,8 @@ def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
         "journal_size_limit = 67108864",
     ):
         connection.pragma(*setting.split(" = "))
+    # From now on a lock that another program holds must not stop the caller: it is told at once and tries again.
+    connection.set_busy_timeout(0)
     return connection
 
 
