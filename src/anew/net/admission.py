@@ -50,8 +50,8 @@ of a hundred connections in one turn would delay all answers."""
 max_queued = 4096
 """Requests that may wait. Serving so many takes longer than `max_wait_ms`, so one more is shed at once."""
 
-hold_off_ms = 50
-"""A connection is held off for 50 to 100 ms, or until a turn has time to spare. What it sends meanwhile is still answered within
+hold_off_ms = 100
+"""A connection is held off for 100 to 200 ms, or until a turn has time to spare. What it sends meanwhile is still answered within
 the promised 250 ms."""
 
 back_at_once = 16

@@ -242,7 +242,7 @@ async def test_without_time_to_spare_they_are_spread_over_the_second_after_the_o
     monkeypatch.setattr(loop, "call_later", lambda wait_s, *rest: waits.append(round(wait_s, 3)))
     for _ in range(5):
         rig.gate.hold_off(HeldOff())
-    assert waits == [0.081, 0.062, 0.093, 0.074, 0.055]
+    assert waits == [0.162, 0.124, 0.185, 0.147, 0.109]
 
 
 @pytest.mark.parametrize(("since_ms", "now_ms", "shed"), [(0, 60, False), (0, 61, True), (1, 62, False)])
