@@ -155,7 +155,7 @@ def looked_up(url: str) -> dict[str, Finding]:
 def test_the_doctor_tells_who_looks_for_long_and_only_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     url = empty_database("looked")
     open_postgres(url).close()
-    monkeypatch.setattr(examination, "LOOKED_S", 0)
+    monkeypatch.setattr(examination, "OLD_SNAPSHOT_S", 0)
     assert "snapshot" not in looked_up(url)
     with psycopg.connect(url, application_name="a report") as looking:
         looking.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM anew.job")
@@ -163,5 +163,5 @@ def test_the_doctor_tells_who_looks_for_long_and_only_of_them(monkeypatch: pytes
         pid = looking.info.backend_pid
         assert f"a transaction of a report (process {pid}) has been open for 0 minutes" in finding.found
         assert f"pg_terminate_backend({pid})" in finding.mend
-        monkeypatch.setattr(examination, "LOOKED_S", 600)
+        monkeypatch.setattr(examination, "OLD_SNAPSHOT_S", 600)
         assert "snapshot" not in looked_up(url)

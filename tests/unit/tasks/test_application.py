@@ -25,6 +25,7 @@ from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, 
 from anew.jobs import State
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.running import Run
+from tests.waiting import until
 
 FAR = timedelta(days=1)
 
@@ -766,7 +767,10 @@ def test_delayed_jobs_wait_and_expired_ones_do_not_run(app: Anew) -> None:
     later = send.using(delay=FAR).enqueue()
     at = send.using(at=datetime.now(UTC) + FAR).enqueue()
     expired = send.using(expires=0.001).enqueue()
-    time.sleep(0.01)  # the machine's clock, as there is no other for an application in memory
+    over = time.time() + 0.002
+    until(
+        lambda: time.time() > over
+    )  # the machine's clock, as there is no other for an application in memory
     assert work(app) == {}
     assert (later.status(), at.status(), expired.status()) == ("scheduled", "scheduled", "cancelled")
 

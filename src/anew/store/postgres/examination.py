@@ -19,10 +19,10 @@ from anew.units import without_password
 APART_MS = 1_000
 """By how much clocks may differ before it is told: a retry comes so much too early or too late."""
 
-LOOKED_S = 600
-"""From this age on a transaction that looks at the database as it was is told: for so long nothing that has gone is removed."""
+OLD_SNAPSHOT_S = 600
+"""A transaction that has kept its snapshot for so long is reported: rows that others have deleted since then are not removed."""
 
-_LOOKING = """
+_OLDEST_SNAPSHOT = """
 SELECT pid, coalesce(nullif(application_name, ''), usename, backend_type),
     extract(epoch FROM clock_timestamp() - xact_start)::bigint
 FROM pg_stat_activity
@@ -78,12 +78,12 @@ def _settings(connection: Connection, now: int) -> Iterator[Finding]:
             f"the database's clock is {abs(apart) / 1_000:.1f} s {side} this machine's",
             "Have both keep time by NTP: jobs are due by the database's clock, and delays count from a client's",
         )
-    for pid, who, open_s in connection.execute(_LOOKING).fetchall():
-        if open_s >= LOOKED_S:
+    for pid, who, open_s in connection.execute(_OLDEST_SNAPSHOT).fetchall():
+        if open_s >= OLD_SNAPSHOT_S:
             yield Finding(
                 "snapshot",
-                f"a transaction of {who} (process {pid}) has been open for {open_s // 60} minutes, and rows that have "
-                "gone since are kept: tables grow, and statements slow down",
+                f"a transaction of {who} (process {pid}) has been open for {open_s // 60} minutes: rows that were "
+                "deleted or changed since then are kept, and tables grow",
                 f"End it: SELECT pg_terminate_backend({pid}); idle_in_transaction_session_timeout of its role ends forgotten ones",
             )
 

@@ -39,7 +39,7 @@ from anew.store.postgres.opening import (
 )
 from anew.store.postgres.presence import Grace, Presence
 from anew.store.postgres.primary import Primary
-from anew.store.postgres.reading import PostgresReading, WriterReading, version_of
+from anew.store.postgres.reading import TURN, PostgresReading, WriterReading, version_of
 from anew.store.postgres.renewal import Renewal
 from anew.store.postgres.texts import RefusedValue
 from anew.store.postgres.words import STATEMENTS
@@ -72,10 +72,7 @@ REMEMBERED = 1_000
 """Of so many sessions before this one it is remembered what they wrote last."""
 
 _WAITS = "EXISTS (SELECT 1 FROM outbox WHERE refused IS NULL)"
-_TURN = "FROM turn ORDER BY version DESC LIMIT 1"
-"""The version of its row that stands is the one with the largest number: those before it may be many."""
-
-_NEWS = f"SELECT version, {_WAITS} {_TURN}"
+_NEWS = f"SELECT version, {_WAITS} {TURN}"
 
 _UNSYNCED = (
     "SELECT set_config('synchronous_commit', "
@@ -83,7 +80,7 @@ _UNSYNCED = (
 )
 """What needs no sync waits for a standby all the same, if there is to be one: a primary that nobody follows commits nothing."""
 
-CONFIRM = f"UPDATE turn SET version = version WHERE version = (SELECT version {_TURN}); COMMIT"  # noqa: S608 - ours
+CONFIRM = f"UPDATE turn SET version = version WHERE version = (SELECT version {TURN}); COMMIT"  # noqa: S608 - ours
 """Ends a transaction that has nothing to write: PostgreSQL waits for disk and standby only where something was written."""
 
 NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -94,7 +91,7 @@ _BEGIN = "; ".join(
         "BEGIN",
         f"SET LOCAL lock_timeout = '{TURN_MS}ms'",
         # The time is read once the turn has come.
-        f"WITH mine AS MATERIALIZED (SELECT version, writer, buried {_TURN} FOR UPDATE) "  # noqa: S608 - ours
+        f"WITH mine AS MATERIALIZED (SELECT version, writer, buried {TURN} FOR UPDATE) "  # noqa: S608 - ours
         f"SELECT version, writer, buried, {_WAITS}, {NOW} FROM mine",
     )
 )

@@ -29,14 +29,12 @@ SELECT priority, id, @bytes(name) FROM queue_head WHERE (priority, id) > (?, ?) 
 
 -- name: read_queues
 -- What is derived of some queues. Here and in what follows the last version of a row is the one that stands, see 0008_versions.sql.
-SELECT q.* FROM (VALUES @rows(text)) AS v CROSS JOIN LATERAL (
-    SELECT name, @counters, listed, paused, head_priority, head_id FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1
-) AS q;
+SELECT name, @counters, listed, paused, head_priority, head_id FROM (VALUES @rows(text)) AS v @last_queue;
 
 -- name: write_counters
 -- Queues whose numbers of jobs have changed and whose heads have not.
 WITH v AS (VALUES @rows(text, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint)),
-last AS (SELECT v.*, q.at FROM v CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q),
+last AS (SELECT v.*, q.at FROM v @last_queue),
 old AS (UPDATE queue SET (@counters) = (column2, column3, column4, column5, column6, column7, column8, column9), id = DEFAULT
     FROM last WHERE queue.ctid = last.at RETURNING name)
 INSERT INTO queue (name, @counters) SELECT * FROM v WHERE column1 NOT IN (SELECT name FROM old);
@@ -44,7 +42,7 @@ INSERT INTO queue (name, @counters) SELECT * FROM v WHERE column1 NOT IN (SELECT
 -- name: write_queues
 -- Queues whose heads have changed.
 WITH v AS (VALUES @rows(text, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint)),
-last AS (SELECT v.*, q.at FROM v CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q),
+last AS (SELECT v.*, q.at FROM v @last_queue),
 old AS (UPDATE queue SET (@counters, head_priority, head_id, id)
     = (column2, column3, column4, column5, column6, column7, column8, column9, column10, column11, DEFAULT)
     FROM last WHERE queue.ctid = last.at RETURNING name)
@@ -53,14 +51,13 @@ INSERT INTO queue (name, @counters, head_priority, head_id) SELECT * FROM v WHER
 -- name: write_flags
 -- Queues that are listed or paused now, or no longer.
 WITH v AS (VALUES @rows(text, bigint, bigint)),
-last AS (SELECT v.*, q.at FROM v CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q),
+last AS (SELECT v.*, q.at FROM v @last_queue),
 old AS (UPDATE queue SET listed = column2, paused = column3, id = DEFAULT FROM last WHERE queue.ctid = last.at RETURNING name)
 INSERT INTO queue (name, listed, paused) SELECT * FROM v WHERE column1 NOT IN (SELECT name FROM old);
 
 -- name: drop_queues
 -- Queues that have no job any more.
-DELETE FROM queue WHERE ctid = ANY(ARRAY(SELECT q.at FROM (VALUES @rows(text)) AS v
-    CROSS JOIN LATERAL (SELECT ctid AS at FROM queue WHERE name = v.column1 ORDER BY id DESC LIMIT 1) AS q));
+DELETE FROM queue WHERE ctid = ANY(ARRAY(SELECT q.at FROM (VALUES @rows(text)) AS v @last_queue));
 
 -- name: count_ended
 -- Attempts that have ended on a day.

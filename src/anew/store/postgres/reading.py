@@ -14,6 +14,9 @@ from anew.store.postgres.opening import Connection, executor, is_lost, let_go_in
 from anew.store.postgres.primary import Primary
 from anew.store.postgres.words import STATEMENTS
 
+TURN = "FROM turn ORDER BY version DESC LIMIT 1"
+"""The row of `turn`: of its versions, of which there may be many, the one with the largest number stands."""
+
 
 class WriterReading:
     """Reads on the connection that writes, as the open transaction sees the rows.
@@ -124,5 +127,5 @@ def _lost(error: Exception) -> StoreBusy:
 
 def version_of(execute: Callable[..., Any]) -> int:
     """Read the number of the last transaction that wrote."""
-    ((version,),) = execute("SELECT version FROM turn ORDER BY version DESC LIMIT 1").fetchall()
+    ((version,),) = execute(f"SELECT version {TURN}").fetchall()
     return int(version)

@@ -57,6 +57,9 @@ STATEMENTS = Statements(
         "@once": f"hooks & {Hook.ONCE:d} <> 0",  # as the index has it
         "@not_kept": "(retention IS NULL OR position('completed'::bytea IN retention) = 0)",
         "@joined_ids": "string_agg(id::text, ',')",
+        # Where the last version stands of the row of each queue that `v` names.
+        "@last_queue": "CROSS JOIN LATERAL (SELECT ctid AS at, queue.* FROM queue WHERE queue.name = v.column1 "
+        "ORDER BY id DESC LIMIT 1) AS q",
     },
     {
         "by": lambda index: "",

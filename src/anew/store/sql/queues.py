@@ -101,9 +101,8 @@ class Queues:
         self.slots = Slots(run)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
-        self._first = (
-            FIRST_PLACE  # no head in a row stands before it: searches begin there, see `_Queue.start`
-        )
+        # No head in a row stands before it: searches begin there, see `_Queue.start`.
+        self._first = FIRST_PLACE
         # Of the changed ones, those whose head must be looked up.
         self._unseen: dict[str, _Queue] = {}
         # Queues whose ready jobs the open transaction has counted anew, and how many there were before it.
