@@ -3,6 +3,7 @@
     python -m bench.postgres
     python -m bench.postgres --processes 1,2,4
     python -m bench.postgres --steady 600
+    python -m bench.postgres --steady 1800 --batches 10 --pace 500 --snapshot
 
 It starts a server from a wheel, with PostgreSQL's own defaults: each commit that is answered has reached the disk. `--url` takes
 another one's; what is stored in its schema `anew` is removed.
@@ -234,26 +235,48 @@ def _together(url: str, many: int, n: int, seconds: float) -> list[float]:
     return rates
 
 
-def steady(url: str, seconds: float) -> None:
-    """Print rate and sizes, ten times over a load that neither grows nor shrinks."""
+def steady(url: str, seconds: float, batch: int, pace: float, *, snapshot: bool) -> None:
+    """Print rate, time of a batch and sizes, ten times over a load that neither grows nor shrinks.
+
+    Args:
+        url: Of the database.
+        seconds: Of the load.
+        batch: Jobs in a batch.
+        pace: Jobs a second; 0: as many as can be.
+        snapshot: Keep a transaction open that looks at the database as it was at the beginning.
+    """
     empty(url)
     ours = Ours(url)
     names = [name for name, _ in sorted(_sizes(url))]
-    print(f"| s | jobs/s | {' | '.join(f'{name}, KiB' for name in names)} |\n|{' --: |' * (2 + len(names))}")
+    print(f"| s | jobs/s | ms a batch | {' | '.join(f'{name}, KiB' for name in names)} |")
+    print(f"|{' --: |' * (3 + len(names))}")
     for _ in range(5):
         ours.enqueue(1_000)
-    ours.begin_taking(STEADY)
-    began = time.perf_counter()
-
-    def both(n: int) -> int:
-        ours.enqueue(n)
-        return ours.turn_over(n)
-
-    for _ in range(10):
-        each = rate(both, STEADY, seconds / 10)
-        sizes = " | ".join(f"{size // 1024:,}" for _, size in sorted(_sizes(url)))
-        print(f"| {time.perf_counter() - began:.0f} | {each:,.0f} | {sizes} |", flush=True)
+    ours.begin_taking(batch)
+    with psycopg.connect(url) as looking:
+        if snapshot:
+            looking.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM anew.job")
+        began = time.perf_counter()
+        for _ in range(10):
+            each, took_s = _turned_over(ours, batch, seconds / 10, pace)
+            sizes = " | ".join(f"{size // 1024:,}" for _, size in sorted(_sizes(url)))
+            at_s = time.perf_counter() - began
+            print(f"| {at_s:.0f} | {each:,.0f} | {took_s * 1_000:.2f} | {sizes} |", flush=True)
     ours.close()
+
+
+def _turned_over(ours: Ours, batch: int, seconds: float, pace: float) -> tuple[float, float]:
+    """Enqueue, take and acknowledge for a time; give the jobs a second, and the seconds of a batch."""
+    batches, spent_s, began = 0, 0.0, time.perf_counter()
+    while (passed_s := time.perf_counter() - began) < seconds:
+        if pace and batches * batch > pace * passed_s:
+            time.sleep(0.001)
+            continue
+        ours.enqueue(batch)
+        ours.turn_over(batch)
+        spent_s += time.perf_counter() - began - passed_s
+        batches += 1
+    return batches * batch / passed_s, spent_s / batches
 
 
 def _sizes(url: str) -> list[tuple[str, int]]:
@@ -296,7 +319,11 @@ def main() -> None:
     parser.add_argument("--url", help="of a server that runs; without it one is started")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each load")
     parser.add_argument("--rounds", type=int, default=3, help="the median counts")
-    parser.add_argument("--batches", type=numbers, default=list(BATCHES), help="jobs in a batch")
+    parser.add_argument(
+        "--batches",
+        type=numbers,
+        help=f"jobs in a batch; {STEADY} with --steady, else {','.join(map(str, BATCHES))}",
+    )
     parser.add_argument(
         "--processes",
         type=numbers,
@@ -307,6 +334,12 @@ def main() -> None:
         type=float,
         metavar="SECONDS",
         help="enqueue, take and acknowledge for so long, in place of it",
+    )
+    parser.add_argument(
+        "--pace", type=float, default=0.0, metavar="RATE", help="with --steady: jobs a second"
+    )
+    parser.add_argument(
+        "--snapshot", action="store_true", help="with --steady: beside a transaction that stays open"
     )
     parser.add_argument("--work-dir", type=Path, default=Path(__file__).parent / ".work")
     chosen = parser.parse_args()
@@ -319,12 +352,14 @@ def main() -> None:
 
 def run(chosen: argparse.Namespace, url: str) -> None:
     """Measure what was asked for."""
+    sizes = chosen.batches or list(BATCHES)
     if chosen.steady is not None:
-        steady(url, chosen.steady)
+        size = chosen.batches[0] if chosen.batches else STEADY
+        steady(url, chosen.steady, size, chosen.pace, snapshot=chosen.snapshot)
     elif chosen.processes is not None:
-        processes(url, chosen.processes, chosen.seconds, chosen.rounds, chosen.batches)
+        processes(url, chosen.processes, chosen.seconds, chosen.rounds, sizes)
     else:
-        batches(url, chosen.seconds, chosen.rounds, chosen.batches)
+        batches(url, chosen.seconds, chosen.rounds, sizes)
 
 
 if __name__ == "__main__":

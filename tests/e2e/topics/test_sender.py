@@ -730,7 +730,7 @@ def test_a_proxy_that_does_not_accept_in_time_is_an_outage(send: Send) -> None:
 
 def test_a_target_that_a_proxy_does_not_reach_in_time_is_slow(send: Send) -> None:
     with Receiver(is_silent()) as proxy:
-        (answer,) = send(outgoing("http://hooks.test/", connect_timeout_ms=100), **proxied(proxy))
+        (answer,) = send(outgoing("http://hooks.test/", connect_timeout_ms=1_000), **proxied(proxy))
     assert answer.error == "connect_timeout"
 
 
