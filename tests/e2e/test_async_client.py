@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from unittest.mock import create_autospec
 
 import pytest
 
 from anew.client import AsyncClient, Filters
-from anew.client.async_transport import AT_ONCE
+from anew.client.async_transport import AT_ONCE, Connection
+from anew.client.transport import Site
 from anew.errors import TooLarge, Unreachable
 
 from .command import url_of
@@ -134,6 +136,34 @@ def test_what_comes_before_an_answer_is_passed_over() -> None:
             assert await client.health() == {"status": "ok"}
 
     asyncio.run(run())
+
+
+def test_an_answer_is_read_while_the_body_of_its_request_is_still_leaving() -> None:
+    async def run() -> None:
+        refusal = b'HTTP/1.1 413 Too Large\r\ncontent-length: 18\r\n\r\n{"error":"enough"}'
+        never_reads_on = asyncio.Event()
+        async with (
+            raw_server(refusal, never_reads_on, seen=[]) as url,
+            AsyncClient(url, retry=None) as client,
+        ):
+            with pytest.raises(TooLarge, match="enough"):
+                await client.enqueue("t", "q", "x" * 20_000_000)
+
+    asyncio.run(run())
+
+
+def test_a_body_that_leaves_slowly_is_no_silence() -> None:
+    """Also where all of it takes longer than the timeout, as long as there is less to be sent each time it has passed."""
+    writer = create_autospec(asyncio.StreamWriter, instance=True)
+    writer.transport.get_write_buffer_size.side_effect = [300, 200, 200, 100, 100, 100]
+    site = Site("http://127.0.0.1:1", None, 1, ca=None, cert=None, key=None)
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            await Connection(site, asyncio.StreamReader(), writer).ask("POST", "/jobs", b"{}")
+
+    asyncio.run(run())
+    assert writer.transport.get_write_buffer_size.call_count == 6
 
 
 def test_a_body_that_the_server_does_not_take_is_told_though_much_more_of_it_was_to_come(

@@ -126,21 +126,30 @@ class Connection:
         """Send a request and read the head of its answer.
 
         Raises:
-            TimeoutError: Nothing came for too long.
+            TimeoutError: Nothing came, and nothing left, for too long.
             OSError, EOFError, HTTPException: The connection broke, or what came is no HTTP.
         """
         request = _Request(self._site.host, self._site.port, secure=self._site.tls is not None)
         self._site.write(request, method, target, body, headers)
-        async with asyncio.timeout(self._site.timeout_s):
-            self._writer.write(request.written)
-            await self._writer.drain()
-        async with asyncio.timeout(self._site.timeout_s):
-            head = b"HTTP/1.1 1"
-            while head[9:10] == b"1":  # what comes before the answer says nothing of it
-                head = await read_until(self._reader, b"\r\n\r\n")
+        self._writer.write(request.written)
+        head = b"HTTP/1.1 1"
+        while head[9:10] == b"1":  # what comes before the answer says nothing of it
+            head = await self._next_head()
         response = http.client.HTTPResponse(_Head(head), method=method)  # type: ignore[arg-type]  # of a socket it needs one method
         response.begin()
         return Answer(self._reader, response)
+
+    async def _next_head(self) -> bytes:
+        # It is waited for while the request is still leaving: a server that does not take a body says so, and closes,
+        # before all of it has come; and what has come is lost to a reader that begins after a write has failed.
+        while True:
+            unsent = self._writer.transport.get_write_buffer_size()
+            try:
+                async with asyncio.timeout(self._site.timeout_s):
+                    return await read_until(self._reader, b"\r\n\r\n")
+            except TimeoutError:
+                if self._writer.transport.get_write_buffer_size() == unsent:
+                    raise
 
 
 class AsyncTransport:
