@@ -16,6 +16,7 @@ from anew.http.openapi_schemas import (
     ref,
     text,
 )
+from anew.store.topics import UNREADABLE
 from anew.topics.bodies import (
     BulkRedeliveryBody,
     ConversionBody,
@@ -167,7 +168,7 @@ _DELIVERY = {
     "subscription_id": _id("sub"),
     "topic": or_null(_TEXT),
     "type": or_null(_TEXT),
-    "status": text(enum=list(STATUSES)),
+    "status": text(enum=[*STATUSES, UNREADABLE]),
     "deferred_by": or_null(text(enum=["breaker", "throttle"])),
     "trigger": _TEXT,
     "attempts": COUNT,

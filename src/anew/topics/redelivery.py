@@ -15,7 +15,7 @@ from anew.errors import Conflict, NotFound, PayloadExpired
 from anew.jobs import NewJob, State
 from anew.jobs.ids import COUNTER_BITS, MAX_KEY
 from anew.jobs.patch import Patch, patched
-from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
+from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow, how_it_ended
 from anew.topics.attempts import ended
 from anew.topics.documents import CONFIRMATION, OWN, NewMessage, stored_as, topic_document
 from anew.topics.publishing import (
@@ -179,7 +179,7 @@ def cancel(terms: TopicTerms, id_: int) -> Verb:
     def verb(batch: Batch) -> DeliveryRow:
         row = known_delivery(batch, id_)
         if row.status != DeliveryStatus.LIVE:
-            raise Conflict(f"the delivery is {DeliveryStatus(row.status).name.lower()} already")
+            raise Conflict(f"the delivery is {how_it_ended(row.status)} already")
         batch.delete([row.job])
         row = ended(row, DeliveryStatus.CANCELLED, batch.now, terms)
         batch.store.topics.write_deliveries([row])

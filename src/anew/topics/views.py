@@ -14,6 +14,7 @@ from anew.errors import CorruptRow
 from anew.jobs import Job, State
 from anew.jobs.key_limits import OPEN, KeyStanding
 from anew.store.topics import (
+    UNREADABLE,
     AttemptRow,
     DeliveryRow,
     DeliveryStatus,
@@ -21,6 +22,7 @@ from anew.store.topics import (
     SubscriptionRow,
     TaskRow,
     TopicRow,
+    how_it_ended,
 )
 from anew.topics.attempts import attempt_of
 from anew.topics.confirmation import TRIGGER
@@ -32,12 +34,6 @@ from anew.topics.taking import deadline_of
 from anew.topics.terms import Holding, TopicTerms, holding_for, stored_policy
 
 View = dict[str, Any]
-
-_ENDED = {
-    DeliveryStatus.DELIVERED: "delivered",
-    DeliveryStatus.DEAD: "dead",
-    DeliveryStatus.CANCELLED: "cancelled",
-}
 
 
 def topic_view(row: TopicRow, terms: TopicTerms) -> View:
@@ -206,7 +202,7 @@ class _Seen:
     def status(self, row: DeliveryRow) -> tuple[str, str | None]:
         """Give how far a delivery is, and what holds it up."""
         if row.status != DeliveryStatus.LIVE:
-            return _ENDED[DeliveryStatus(row.status)], None
+            return how_it_ended(row.status), None
         job = self.jobs.get(row.job)
         if job is None or job.state in (State.CANCELLED, State.COMPLETED):  # somebody has ended its job
             return "cancelled", None
@@ -271,7 +267,7 @@ def attempt_view(batch: Batch, row: AttemptRow) -> View:
     try:
         attempt = attempt_of(row)
     except CorruptRow:
-        return {**shown, "outcome": "unreadable"}
+        return {**shown, "outcome": UNREADABLE}
     if attempt is None:
         return {**shown, "outcome": "sending"}
     answer = attempt.answer

@@ -11,11 +11,12 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from anew.errors import CorruptRow
+from anew.errors import Conflict, CorruptRow
+from anew.store.topics import DeliveryStatus
 from anew.topics import reading
 from anew.topics.documents import EVENTS
 from anew.topics.publishing import QUEUE
-from anew.topics.redelivery import Selection, TaskDocument, redeliver, start
+from anew.topics.redelivery import Selection, TaskDocument, cancel, redeliver, start
 from anew.topics.registry import Subscribed, drop_subscription, drop_topic, turn
 from tests.unit.topics.rig import OK, Topics, policy
 
@@ -165,6 +166,22 @@ def test_a_damaged_attempt_is_shown_as_one(topics: Damaged) -> None:
     shown = topics.do(reading.deliveries(Selection(), -1, 10))["deliveries"]
     assert [view["last_attempt"]["outcome"] for view in shown] == ["unreadable", "delivered"]
     assert topics.do(reading.attempt(one.id, 1))["outcome"] == "unreadable"
+
+
+def test_a_delivery_whose_status_is_none_is_shown_as_one_that_cannot_be_read(topics: Damaged) -> None:
+    two(topics)
+    topics.publish()
+    topics.turn()
+    one, _ = topics.deliveries()
+    topics.damage(f"UPDATE delivery SET status = 99 WHERE id = {one.id}")
+    shown = topics.do(reading.deliveries(Selection(), -1, 10))["deliveries"]
+    assert [view["status"] for view in shown] == ["unreadable", "delivered"]
+    assert topics.do(reading.message(one.message))["deliveries"] == {"unreadable": 1, "delivered": 1}
+    with pytest.raises(Conflict, match="the delivery is unreadable already"):
+        topics.do(cancel(topics.terms, one.id))
+    topics.do(redeliver(topics.terms, one.id))
+    topics.turn()
+    assert [row.status for row in topics.deliveries()] == [DeliveryStatus.DELIVERED] * 2
 
 
 def test_a_damaged_message_says_so_and_what_makes_its_deliveries_ends(topics: Damaged) -> None:
