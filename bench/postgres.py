@@ -90,7 +90,7 @@ class Ours:
                 self.engine.apply(ops)
                 return
             except StoreBusy:
-                self.store.wait_until_free(0.05)
+                self.store.turns.wait_until_free(0.05)
 
     def close(self) -> None:
         """Close the store."""

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from anew.jobs import AttemptRecord, Change, HoldKind, Job, Move, NewJob, State
-from anew.store.protocol import Filter, Hold, Page, Position, Rewrite, Store, TakenRow
+from anew.store.protocol import Hold, Position, Rewrite, Store, TakenRow
+from anew.store.selection import Filter, Page
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -54,7 +55,7 @@ def stage(store: Store, first: int, jobs: Sequence[NewJob], at: Position, max_by
 
 def ready_total(store: Store) -> int:
     """How many jobs are ready, over all queues."""
-    return sum(states[State.READY] for states in store.counts().values())
+    return sum(states[State.READY] for states in store.queues.counts().values())
 
 
 def put(store: Store, *jobs: NewJob, first_key: int = 1, now: int = NOW) -> list[int]:
@@ -146,7 +147,10 @@ def counted(store: Store) -> dict[tuple[str, State], int]:
 def told(store: Store) -> dict[tuple[str, State], int]:
     """Jobs by queue and state, as the counters tell; without zeros."""
     return {
-        (queue, state): n for queue, states in store.counts().items() for state, n in states.items() if n != 0
+        (queue, state): n
+        for queue, states in store.queues.counts().items()
+        for state, n in states.items()
+        if n != 0
     }
 
 
@@ -154,12 +158,12 @@ def check_counts(store: Store) -> None:
     """The counters must equal the rows, queue by queue and state by state."""
     assert told(store) == counted(store)
     queues = {queue for queue, _ in counted(store)}
-    assert set(store.counts()) == queues
+    assert set(store.queues.counts()) == queues
     ready = {queue: told(store).get((queue, State.READY), 0) for queue in queues}
-    assert {queue: store.takeable(queue) for queue in queues} == ready
-    assert store.any_ready() == any(ready.values())
-    every, some = store.counts(), sorted(queues)[::2]
-    assert store.counts([*some, "nobody's"]) == {queue: every[queue] for queue in some}
+    assert {queue: store.queues.takeable(queue) for queue in queues} == ready
+    assert store.queues.any_ready() == any(ready.values())
+    every, some = store.queues.counts(), sorted(queues)[::2]
+    assert store.queues.counts([*some, "nobody's"]) == {queue: every[queue] for queue in some}
     if not store.is_open():
         reader = store.reader()
         assert reader.counts() == every

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from anew.jobs import Backoff, HoldKind, Retention, State
-from anew.store.protocol import Filter, Page, Store
+from anew.store.protocol import Store
+from anew.store.selection import Filter, Page
 
 from .helpers import (
     ALL,
@@ -118,7 +119,7 @@ def test_a_payload_comes_back_byte_for_byte(store: Store, payload: bytes, plain:
 def test_names_may_be_any_unicode_and_are_never_normalised(store: Store) -> None:
     names = ["é", "e\u0301", "a b", "x" * 200, "'; DROP TABLE job; --", "%", "\U0001f600"]
     put(store, *(new_job(name) for name in names))
-    assert set(store.counts()) == set(names)
+    assert set(store.queues.counts()) == set(names)
     for at, name in enumerate(names, 1):
         assert taken_keys(take(store, [name])) == [at]
     check_counts(store)
@@ -282,11 +283,11 @@ def test_apply_writes_the_change_and_the_attempts_record(store: Store) -> None:
         3.5,
     )
     assert (dead.state, dead.ready_at, dead.purge_at) == (State.DEAD, NOW, NOW + 9)
-    (error,) = store.errors(1, Page())
+    (error,) = store.records.errors(1, Page())
     assert (error.attempt, error.outcome, error.message, error.error_type) == (1, "error", "m\u0001", None)
     assert (error.dequeued_at, error.failed_at, error.decision) == (NOW, NOW + 10, b'{"verdict":"retry"}')
     assert error.backtrace == "b" * 70_000
-    assert store.errors(3, Page()) == []
+    assert store.records.errors(3, Page()) == []
     check_counts(store)
 
 
@@ -295,7 +296,7 @@ def test_the_first_failure_is_remembered_and_every_attempt_kept(store: Store) ->
     fail_again(store, 1, 5)
     job = one(store, 1)
     assert (job.attempts, job.first_failed_at, job.failed_at) == (5, NOW + 1, NOW + 5)
-    assert [error.attempt for error in store.errors(1, Page())] == [1, 2, 3, 4, 5]
+    assert [error.attempt for error in store.records.errors(1, Page())] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +312,7 @@ def test_the_first_failure_is_remembered_and_every_attempt_kept(store: Store) ->
 def test_error_records_come_in_pages_either_way(store: Store, page: Page, attempts: list[int]) -> None:
     put(store, new_job())
     fail_again(store, 1, 5)
-    assert [error.attempt for error in store.errors(1, page)] == attempts
+    assert [error.attempt for error in store.records.errors(1, page)] == attempts
 
 
 def test_error_records_end_where_their_texts_grow_too_much(store: Store) -> None:
@@ -322,9 +323,9 @@ def test_error_records_end_where_their_texts_grow_too_much(store: Store) -> None
             record = {"message": "m" * 100, "error_type": None}
             store.apply([change(1, State.RETRYING, attempts=number, record=record)])
             store.promote(NOW + HOUR_MS, 10)
-    assert len(store.errors(1, Page(), max_bytes=100)) == 2
-    assert len(store.errors(1, Page(), max_bytes=99)) == 1
-    assert len(store.errors(1, Page(), max_bytes=300)) == 3
+    assert len(store.records.errors(1, Page(), max_bytes=100)) == 2
+    assert len(store.records.errors(1, Page(), max_bytes=99)) == 1
+    assert len(store.records.errors(1, Page(), max_bytes=300)) == 3
 
 
 def test_the_latest_error_of_each_of_several_jobs(store: Store) -> None:
@@ -334,9 +335,9 @@ def test_the_latest_error_of_each_of_several_jobs(store: Store) -> None:
     with batch(store):
         record = {"message": "m" * 5_000, "backtrace": "b", "error_type": "IOError"}
         store.apply([change(2, State.DEAD, purge_at=NOW + 9, record=record)])
-    found = store.last_errors([1, 2, 3, 9])
+    found = store.records.last_errors([1, 2, 3, 9])
     assert found.keys() == {1, 2}
-    assert (found[1].attempt, found[1].message) == (3, store.errors(1, Page())[-1].message)
+    assert (found[1].attempt, found[1].message) == (3, store.records.errors(1, Page())[-1].message)
     assert (found[2].attempt, found[2].error_type, found[2].message) == (1, "IOError", "m" * 1_000)
     assert (found[2].backtrace, found[2].decision) == (None, None)
 
@@ -347,7 +348,7 @@ def test_a_record_says_who_ran_the_attempt_as_far_as_that_is_known(store: Store)
     with batch(store):
         ends = [change(key, State.DEAD, purge_at=NOW + 9) for key in (1, 2, 3)]
         store.apply(ends, {1: "box:17", 2: "a\udc80\0" + "é" * 400})
-    assert [record.worker for key in (1, 2, 3) for record in store.errors(key, Page())] == [
+    assert [record.worker for key in (1, 2, 3) for record in store.records.errors(key, Page())] == [
         "box:17",
         "a??" + "é" * 253,
         None,
@@ -359,12 +360,19 @@ def test_the_latest_decision_of_each_of_several_jobs_can_be_written_anew(store: 
     fail_again(store, 1, 3)
     fail_again(store, 2, 1)
     with batch(store):
-        found = store.last_decisions([1, 2, 3, 9])
+        found = store.records.last_decisions([1, 2, 3, 9])
         assert {key: attempt for key, (_, attempt, _) in found.items()} == {1: 3, 2: 1}
-        store.redecide([(found[1][0], b'{"reason":"other"}')])
-        assert store.last_decisions([1, 2]) == {1: (found[1][0], 3, b'{"reason":"other"}'), 2: found[2]}
+        store.records.redecide([(found[1][0], b'{"reason":"other"}')])
+        assert store.records.last_decisions([1, 2]) == {
+            1: (found[1][0], 3, b'{"reason":"other"}'),
+            2: found[2],
+        }
     old = found[1][2]
-    assert [record.decision for record in store.errors(1, Page())] == [old, old, b'{"reason":"other"}']
+    assert [record.decision for record in store.records.errors(1, Page())] == [
+        old,
+        old,
+        b'{"reason":"other"}',
+    ]
 
 
 def test_release_puts_a_job_back_in_its_old_place(store: Store) -> None:
@@ -408,13 +416,13 @@ def test_held_by_lists_what_a_session_holds_but_no_reservations(store: Store) ->
     take(store, limit=100, owner=1)
     take(store, limit=100, owner=2, deadline=None, kind=HoldKind.SESSION)
     take(store, limit=1, owner=2, kind=HoldKind.RESERVATION)
-    assert sorted(store.held_by(1, 1_000)) == list(range(1, 101))
-    assert len(store.held_by(2, 70)) == 70
-    assert sorted(store.held_by(2, 1_000)) == list(range(101, 201))
-    assert store.held_by(3, 10) == []
+    assert sorted(store.processes.held_by(1, 1_000)) == list(range(1, 101))
+    assert len(store.processes.held_by(2, 70)) == 70
+    assert sorted(store.processes.held_by(2, 1_000)) == list(range(101, 201))
+    assert store.processes.held_by(3, 10) == []
     with batch(store):
         store.release(range(1, 201), NOW, interrupted=False)
-    assert store.held_by(1, 10) == store.held_by(2, 10) == []
+    assert store.processes.held_by(1, 10) == store.processes.held_by(2, 10) == []
     assert {job.state for job in store.load(range(1, 201))} == {State.READY}
     check_counts(store)
 

@@ -24,27 +24,27 @@ FULL = BreakerRow(
 
 def write(store: Store, *rows: BreakerRow) -> None:
     with batch(store):
-        store.write_breakers(rows)
+        store.breakers.write(rows)
 
 
 def test_a_breaker_is_read_back_as_it_was_written(lasting: Opened) -> None:
     store = lasting.open()
     write(store, FULL, BreakerRow(key="bare"))
     store = lasting.reopen(store)
-    assert store.breakers(["bare", "none", "café"]) == [BreakerRow(key="bare"), FULL]
-    assert store.breakers(["none"]) == store.breakers([]) == []
+    assert store.breakers.read(["bare", "none", "café"]) == [BreakerRow(key="bare"), FULL]
+    assert store.breakers.read(["none"]) == store.breakers.read([]) == []
 
 
 def test_a_breaker_is_written_over(store: Store) -> None:
     write(store, BreakerRow(key="a"), BreakerRow(key="b"))
     write(store, BreakerRow(key="a", state=BreakerState.OPEN))
-    assert store.breakers(None) == [BreakerRow(key="a", state=BreakerState.OPEN), BreakerRow(key="b")]
+    assert store.breakers.read(None) == [BreakerRow(key="a", state=BreakerState.OPEN), BreakerRow(key="b")]
 
 
 def test_more_breakers_than_one_statement_names(store: Store) -> None:
     rows = [BreakerRow(key=f"{n:03}") for n in range(250)]
     write(store, *rows)
-    assert store.breakers([row.key for row in rows]) == store.breakers(None) == rows
+    assert store.breakers.read([row.key for row in rows]) == store.breakers.read(None) == rows
 
 
 def test_those_that_are_not_closed_are_shown_first(store: Store) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from anew.errors import StoreFailed, StoreFull
 from anew.jobs import State
-from anew.store.protocol import Filter, Page, Store
+from anew.store.protocol import Store
+from anew.store.selection import Filter, Page
 
 from .helpers import (
     ALL,
@@ -134,8 +135,8 @@ def test_reliability_27_reap_removes_ended_jobs_whose_retention_is_over_and_no_o
         State.READY,
         State.SCHEDULED,
     ]
-    assert store.errors(3, Page()) == []
-    assert len(store.errors(4, Page())) == 1
+    assert store.records.errors(3, Page()) == []
+    assert len(store.records.errors(4, Page())) == 1
     check_counts(store)
 
 
@@ -218,7 +219,7 @@ def test_a_change_of_a_job_that_is_in_flight_no_longer_leaves_no_trace(store: St
         store.release([1], NOW, interrupted=False)
         assert store.apply([change(1, State.RETRYING), change(2, State.RETRYING)]) == [2]
     assert [job.state for job in store.load([1, 2])] == [State.READY, State.RETRYING]
-    assert [len(store.errors(key, Page())) for key in (1, 2)] == [0, 1]
+    assert [len(store.records.errors(key, Page())) for key in (1, 2)] == [0, 1]
     check_counts(store)
 
 
@@ -240,7 +241,7 @@ def test_delete_removes_jobs_in_every_state_with_all_that_is_theirs(store: Store
         assert sorted(store.delete([1, 2, 3, 4, 5, 7, 99])) == [1, 2, 3, 4, 5, 7]
         assert store.delete([1]) == []
     assert store.find(Filter(), ALL) == [6]
-    assert store.errors(1, Page()) == store.errors(2, Page()) == []
+    assert store.records.errors(1, Page()) == store.records.errors(2, Page()) == []
     check_counts(store)
     put(store, new_job(payload=b"small"), first_key=1)
     assert (one(store, 1).payload, one(store, 6).payload) == (b"small", b"x" * BIG)
@@ -251,9 +252,9 @@ def test_delete_all_leaves_nothing(store: Store) -> None:
     fail_again(store, 1, 1)
     with batch(store):
         assert store.delete_all() == 5
-        assert store.fresh_ready() == []
-    assert (store.counts(), ready_total(store), store.next_due()) == ({}, 0, None)
-    assert store.find(Filter(), ALL) == store.errors(1, Page()) == []
+        assert store.queues.fresh_ready() == []
+    assert (store.queues.counts(), ready_total(store), store.next_due()) == ({}, 0, None)
+    assert store.find(Filter(), ALL) == store.records.errors(1, Page()) == []
     with batch(store):
         assert store.delete_all() == 0
     put(store, new_job("c"), first_key=9)
@@ -277,7 +278,7 @@ def test_what_is_rolled_back_has_never_been(store: Store) -> None:
     store.rollback()
     assert [one(store, key) for key in range(1, 5)] == before
     assert store.find(Filter(), ALL) == [1, 2, 3, 4]
-    assert store.errors(1, Page()) == []
+    assert store.records.errors(1, Page()) == []
     check_counts(store)
     store.begin(synced=True)
     store.delete_all()
@@ -324,7 +325,7 @@ def test_a_job_whose_state_cannot_be_read_is_set_aside(store: Store) -> None:
         assert store.corrupt_among([1, 2]) == {1}
         assert store.set_aside(10, NOW + 9, NOW) == [1]
     assert (one(store, 1).state, one(store, 1).purge_at) == (State.DEAD, NOW + 9)
-    (record,) = store.errors(1, Page())
+    (record,) = store.records.errors(1, Page())
     assert (record.outcome, record.message) == ("corrupt", "its state 33 is none")
     assert store.corrupt_among([1, 2]) == {1}
     with batch(store):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from anew.jobs import State
-from anew.store.protocol import Page, Store
+from anew.store.protocol import Store
+from anew.store.selection import Page
 
 from .helpers import NOW, batch, change, check_counts, new_job, one, put, take, taken_keys
 
@@ -25,7 +26,7 @@ def test_the_count_is_kept_and_the_first_failure_still_to_come(store: Store, sta
     assert (job.state, job.attempts, job.interruptions) == (state, 0, 3)
     assert (job.failed_at, job.first_failed_at, job.phase) == (NOW + 10, None, None)
     assert job.ready_at == (NOW - 7 if state is State.READY else NOW + 1_000)
-    (record,) = store.errors(1, Page())
+    (record,) = store.records.errors(1, Page())
     assert (record.outcome, record.attempt) == ("interrupted", 1)
     check_counts(store)
 

@@ -7,7 +7,8 @@ from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.key_limits import KeyLimit, KeyStanding
 from anew.jobs.limits import FULL, Bucket, Throttle, rate
 from anew.store.limit_rows import LimitedJob, LimitedKey
-from anew.store.protocol import Filter, Store
+from anew.store.protocol import Store
+from anew.store.selection import Filter
 
 from .conftest import Opened
 from .helpers import ALL, NOW, batch, hold, new_job, one, put, take, taken_keys
@@ -59,14 +60,14 @@ def test_a_blocked_job_is_ready_and_in_no_line(store: Store) -> None:
     with batch(store):
         store.key_limits.block([first, third], taken=False)
     assert one(store, first).state is State.READY
-    assert store.counts()["mail"][State.READY] == 3
+    assert store.queues.counts()["mail"][State.READY] == 3
     assert store.find(Filter(states=frozenset({State.READY})), ALL) == [first, second, third]
-    assert store.takeable("mail") == 1
+    assert store.queues.takeable("mail") == 1
     check(store)
     assert taken_keys(take(store)) == [second]
     with batch(store):
         assert store.key_limits.unblock([first, second]) == 1
-        assert store.fresh_ready() == ["mail"]
+        assert store.queues.fresh_ready() == ["mail"]
     assert taken_keys(take(store)) == [first]
     check(store)
 
@@ -126,7 +127,7 @@ def test_nothing_of_a_transaction_that_is_undone_lasts(store: Store) -> None:
     store.begin(synced=False)
     store.key_limits.block(keys, taken=False)
     store.rollback()
-    assert store.takeable("mail") == 2
+    assert store.queues.takeable("mail") == 2
     check(store)
 
 
@@ -137,7 +138,7 @@ def test_all_goes_with_all_jobs(store: Store) -> None:
         store.key_limits.block(keys, taken=False)
         assert store.delete_all() == 2
         assert (store.key_limits.limits(["a"]), store.key_limits.any_of("a")) == ({}, False)
-    assert store.counts() == {}
+    assert store.queues.counts() == {}
 
 
 def test_a_recount_finds_keys_that_nothing_would_have_looked_at(store: Store) -> None:

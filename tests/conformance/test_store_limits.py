@@ -16,24 +16,24 @@ EACH = {"mail": Throttle(per_worker=1)}
 
 def limit(store: Store, limits: dict[str, Throttle]) -> None:
     with batch(store):
-        store.limit(limits)
+        store.slots.limit(limits)
 
 
 def reserve(store: Store, worker: str, now: int = NOW) -> list[int]:
     """Reserve one job of the queue for a worker that may have one."""
     with batch(store):
-        store.pass_time(now)
-        if store.takeable("mail", worker) == 0:
+        store.slots.pass_time(now)
+        if store.queues.takeable("mail", worker) == 0:
             return []
         found = store.reserve([("mail", 1)], 1 << 20, hold(kind=HoldKind.RESERVATION, now=now))
-        store.occupy([(job.key, job.queue, worker) for job in found.jobs], now)
+        store.slots.occupy([(job.key, job.queue, worker) for job in found.jobs], now)
         return [job.key for job in found.jobs]
 
 
 def takeable(store: Store, now: int = NOW, worker: str | None = None) -> int:
     with batch(store):
-        store.pass_time(now)
-        return store.takeable("mail", worker)
+        store.slots.pass_time(now)
+        return store.queues.takeable("mail", worker)
 
 
 def test_a_take_stops_at_the_limit(store: Store) -> None:
@@ -42,7 +42,7 @@ def test_a_take_stops_at_the_limit(store: Store) -> None:
     assert taken_keys(take(store, ["mail"])) == [1, 2]
     assert taken_keys(take(store, ["mail"])) == []
     assert taken_keys(take(store)) == [4]
-    assert store.limits == TWO
+    assert store.slots.limits == TWO
 
 
 def test_takes_of_all_queues_and_of_each_stop_there_too(store: Store) -> None:
@@ -69,7 +69,7 @@ def test_a_slot_is_free_when_its_job_is_in_flight_no_more(store: Store) -> None:
     take(store)
     with batch(store):
         store.apply([change(1, State.DEAD)])
-        assert store.fresh_ready() == ["mail"]
+        assert store.queues.fresh_ready() == ["mail"]
     assert takeable(store) == 1
 
 
@@ -78,12 +78,12 @@ def test_a_slot_is_free_when_its_time_is_over(store: Store) -> None:
     put(store, *[new_job() for _ in range(5)])
     take(store)
     assert takeable(store, NOW + 59_999) == 0
-    assert store.next_slot_end() == NOW + 60_000
+    assert store.slots.next_end() == NOW + 60_000
     with batch(store):
-        store.pass_time(NOW + 60_000)
-        assert store.next_slot_end() is None
-        assert store.fresh_ready() == ["mail"]
-        assert store.takeable("mail") == 2
+        store.slots.pass_time(NOW + 60_000)
+        assert store.slots.next_end() is None
+        assert store.queues.fresh_ready() == ["mail"]
+        assert store.queues.takeable("mail") == 2
 
 
 def test_slots_of_one_worker_are_counted_apart(store: Store) -> None:
@@ -101,7 +101,7 @@ def test_slots_last(lasting: Opened) -> None:
     put(store, *[new_job() for _ in range(4)])
     reserve(store, "w1")
     store = lasting.reopen(store)
-    assert store.limits == EACH
+    assert store.slots.limits == EACH
     assert (reserve(store, "w1"), reserve(store, "w2")) == ([], [2])
 
 
@@ -110,10 +110,10 @@ def test_slots_of_a_worker_that_is_gone_are_free(store: Store) -> None:
     put(store, *[new_job() for _ in range(3)])
     reserve(store, "w1")
     with batch(store):
-        store.free_slots("w2")
-        assert store.takeable("mail") == 0
-        store.free_slots("w1")
-        assert store.fresh_ready() == ["mail"]
+        store.slots.free_of("w2")
+        assert store.queues.takeable("mail") == 0
+        store.slots.free_of("w1")
+        assert store.queues.fresh_ready() == ["mail"]
     assert takeable(store) == 1
 
 
@@ -127,9 +127,9 @@ def test_what_is_in_flight_takes_slots_when_its_queue_gets_a_limit(store: Store)
 def test_a_limit_that_was_rolled_back_holds_nothing(store: Store) -> None:
     put(store, *[new_job() for _ in range(3)])
     store.begin(synced=False)
-    store.limit({"mail": Throttle(concurrency=0)})
+    store.slots.limit({"mail": Throttle(concurrency=0)})
     store.rollback()
-    assert store.limits == {}
+    assert store.slots.limits == {}
     assert len(take(store)) == 3
 
 
@@ -154,7 +154,7 @@ RATE = {"mail": Throttle(rate=rate(2, 1_000))}
 def started(store: Store, now: int) -> list[int]:
     """Take what may start at an instant."""
     with batch(store):
-        store.pass_time(now)
+        store.slots.pass_time(now)
         rows, *_ = store.take(["mail"], 100, 1 << 20, hold(now=now))
     return taken_keys(rows)
 
@@ -162,9 +162,9 @@ def started(store: Store, now: int) -> list[int]:
 def next_start(store: Store, now: int) -> int | None:
     """When somebody who wants all should look again."""
     with batch(store):
-        store.pass_time(now)
-        store.takeable("mail", "")
-        return store.next_slot_end()
+        store.slots.pass_time(now)
+        store.queues.takeable("mail", "")
+        return store.slots.next_end()
 
 
 def test_starts_keep_to_a_rate(store: Store) -> None:
@@ -201,7 +201,7 @@ def test_an_undone_take_draws_nothing(store: Store) -> None:
     limit(store, RATE)
     put(store, *[new_job() for _ in range(2)])
     store.begin(synced=True)
-    store.pass_time(NOW)
+    store.slots.pass_time(NOW)
     store.take(["mail"], 100, 1 << 20, hold(now=NOW))
     store.rollback()
     assert started(store, NOW) == [1, 2]
@@ -215,4 +215,4 @@ def test_another_start_knows_what_was_drawn(lasting: Opened) -> None:
     store = lasting.reopen(store)
     assert started(store, NOW + 500) == [3]
     assert started(store, NOW + 600) == []
-    assert store.limits["mail"].origin is Origin.CONFIG
+    assert store.slots.limits["mail"].origin is Origin.CONFIG

@@ -34,7 +34,7 @@ def mixed(store: Store) -> None:
         store.apply(
             [change(key, State.RETRYING, ready_at=NOW + 10 * 2 ** chance.randrange(30)) for key in held[::2]]
         )
-        store.pause(["q4"], True)
+        store.queues.pause(["q4"], True)
 
 
 def in_order(store: Store, of: JobList) -> list[Place]:

@@ -74,7 +74,7 @@ def test_each_stands_where_it_stood(store: Store) -> None:
 
 def test_the_latest_failure_is_a_record_and_others_follow_it(store: Store) -> None:
     move(store, moved_job(State.RETRYING, ready_at=NOW, attempts=3, failure=FAILURE))
-    (record,) = store.errors(1, ALL)
+    (record,) = store.records.errors(1, ALL)
     assert (record.attempt, record.outcome, record.message) == (3, "error", "no answer")
     assert (record.error_type, record.backtrace, record.failed_at) == ("Timeout", "a\nb", NOW - 1_000)
     with batch(store):
@@ -82,10 +82,10 @@ def test_the_latest_failure_is_a_record_and_others_follow_it(store: Store) -> No
     take(store)
     with batch(store):
         assert store.apply([change(1, State.DEAD, attempts=4)]) == [1]
-    assert [record.attempt for record in store.errors(1, ALL)] == [3, 4]
+    assert [record.attempt for record in store.records.errors(1, ALL)] == [3, 4]
     with batch(store):
         assert store.delete([1]) == [1]
-    assert store.errors(1, ALL) == []
+    assert store.records.errors(1, ALL) == []
 
 
 def test_waiting_ones_become_ready_at_their_times(store: Store) -> None:
@@ -110,7 +110,7 @@ def test_a_reservation_lapses_when_it_would_have(store: Store) -> None:
 
 def test_a_running_job_of_a_limited_queue_has_its_workers_slot(store: Store) -> None:
     with batch(store):
-        store.limit({"mail": Throttle(concurrency=2, timeout_ms=HOUR_MS, per_worker=1)})
+        store.slots.limit({"mail": Throttle(concurrency=2, timeout_ms=HOUR_MS, per_worker=1)})
     move(
         store,
         moved_job(State.IN_FLIGHT, reserved=Reservation(NOW - 100, NOW + 50, "w")),
@@ -118,8 +118,12 @@ def test_a_running_job_of_a_limited_queue_has_its_workers_slot(store: Store) -> 
         moved_job(State.READY),
     )
     with batch(store):
-        store.pass_time(NOW)
-        assert [store.takeable("mail"), store.takeable("mail", "w"), store.takeable("mail", "v")] == [1, 0, 1]
+        store.slots.pass_time(NOW)
+        assert [
+            store.queues.takeable("mail"),
+            store.queues.takeable("mail", "w"),
+            store.queues.takeable("mail", "v"),
+        ] == [1, 0, 1]
 
 
 def test_they_stand_in_line_behind_what_is_there_in_their_order(store: Store) -> None:
@@ -131,38 +135,38 @@ def test_they_stand_in_line_behind_what_is_there_in_their_order(store: Store) ->
 
 def test_a_listed_queue_can_be_paused_before_it_has_jobs(store: Store) -> None:
     with batch(store):
-        store.list_queues(["mail", "idle"])
-        store.pause(["mail"], True)
+        store.queues.list_names(["mail", "idle"])
+        store.queues.pause(["mail"], True)
     assert store.reader().listed() == {"idle": False, "mail": True}
     move(store, moved_job(State.READY))
     assert take(store) == []
     with batch(store):
-        store.pause(["mail"], False)
+        store.queues.pause(["mail"], False)
     assert taken_keys(take(store)) == [1]
 
 
 def test_jobs_and_note_last_together_or_not_at_all(store: Store) -> None:
     store.begin(synced=True)
     store.insert_moved([1], [moved_job(State.READY)], Hold(HoldKind.RESERVATION, 77, 1, NOW, NOW))
-    store.write_note("q:mail", "one")
+    store.notes.write("q:mail", "one")
     store.rollback()
     with batch(store):
-        assert store.notes() == {}
+        assert store.notes.all() == {}
     assert counted(store) == {}
 
 
 def test_notes_last_until_they_or_all_jobs_are_removed(lasting: Opened) -> None:
     store = lasting.open()
     with batch(store):
-        store.write_note("q:mail", "one")
-        store.write_note("dead", "two")
-        store.write_note("q:mail", "three")
+        store.notes.write("q:mail", "one")
+        store.notes.write("dead", "two")
+        store.notes.write("q:mail", "three")
     store = lasting.reopen(store)
     with batch(store):
-        assert store.notes() == {"q:mail": "three", "dead": "two"}
-        assert (store.note("q:mail"), store.note("retries")) == ("three", None)
-        store.forget_notes()
-        assert store.notes() == {}
-        store.write_note("dead", "four")
+        assert store.notes.all() == {"q:mail": "three", "dead": "two"}
+        assert (store.notes.read("q:mail"), store.notes.read("retries")) == ("three", None)
+        store.notes.forget()
+        assert store.notes.all() == {}
+        store.notes.write("dead", "four")
         store.delete_all()
-        assert store.notes() == {}
+        assert store.notes.all() == {}

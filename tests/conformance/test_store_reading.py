@@ -9,7 +9,8 @@ import pytest
 
 from anew.jobs import ENDED, Change, State
 from anew.store.page_reads import QueueRow
-from anew.store.protocol import Device, Filter, Page, Store
+from anew.store.protocol import Device, Store
+from anew.store.selection import Filter, Page
 from anew.store.sql.migrations import migrations
 
 from .conftest import Opened
@@ -163,30 +164,35 @@ def test_a_reader_sees_what_was_committed(store: Store) -> None:
 def test_fresh_ready_lists_what_the_open_transaction_has_touched(store: Store) -> None:
     put(store, new_job("old"))
     store.begin(synced=False)
-    assert store.fresh_ready() == []
+    assert store.queues.fresh_ready() == []
     insert(store, 2, [new_job("a"), new_job("b", ready_at=NOW + 5), new_job("c", ready_at=NOW + 9)], NOW)
-    assert store.fresh_ready() == ["a"]
+    assert store.queues.fresh_ready() == ["a"]
     store.promote(NOW + 5, 10)
-    assert sorted(store.fresh_ready()) == ["a", "b"]
+    assert sorted(store.queues.fresh_ready()) == ["a", "b"]
     store.take(["a"], 10, 1, hold())
-    assert store.fresh_ready() == ["b"]
+    assert store.queues.fresh_ready() == ["b"]
     store.commit()
     store.begin(synced=False)
-    assert store.fresh_ready() == []
+    assert store.queues.fresh_ready() == []
     store.release([2], NOW, interrupted=False)
-    assert store.fresh_ready() == ["a"]
+    assert store.queues.fresh_ready() == ["a"]
     store.rollback()
     store.begin(synced=False)
-    assert store.fresh_ready() == []
+    assert store.queues.fresh_ready() == []
     store.commit()
 
 
 def test_ready_is_told_per_queue_and_in_all(store: Store) -> None:
-    assert (store.takeable("a"), ready_total(store)) == (0, 0)
+    assert (store.queues.takeable("a"), ready_total(store)) == (0, 0)
     put(store, new_job("a"), new_job("a"), new_job("b"), new_job("b", ready_at=NOW + 1))
-    assert (store.takeable("a"), store.takeable("b"), store.takeable("c"), ready_total(store)) == (2, 1, 0, 3)
+    assert (
+        store.queues.takeable("a"),
+        store.queues.takeable("b"),
+        store.queues.takeable("c"),
+        ready_total(store),
+    ) == (2, 1, 0, 3)
     take(store, ["a"], limit=1)
-    assert (store.takeable("a"), ready_total(store)) == (1, 2)
+    assert (store.queues.takeable("a"), ready_total(store)) == (1, 2)
 
 
 def test_counts_leave_out_queues_without_jobs(store: Store) -> None:
@@ -194,8 +200,8 @@ def test_counts_leave_out_queues_without_jobs(store: Store) -> None:
     take(store, ["a"])
     with batch(store):
         store.finish([1])
-    assert set(store.counts()) == {"b"}
-    assert set(store.counts()["b"]) == STATES
+    assert set(store.queues.counts()) == {"b"}
+    assert set(store.queues.counts()["b"]) == STATES
     put(store, new_job("a"), first_key=3)
     check_counts(store)
 
@@ -205,7 +211,7 @@ def test_counts_are_wide(store: Store) -> None:
     check_counts(store)
     with batch(store):
         store.delete(range(1, 500))
-    assert set(store.counts()) == {"queue 499"}
+    assert set(store.queues.counts()) == {"queue 499"}
     check_counts(store)
 
 
@@ -231,10 +237,10 @@ def test_everything_outlives_a_restart(lasting: Opened) -> None:
         store.identity.last_key, store.identity.last_failure = 2**62, 77
         store.remember()
     before = [one(store, key) for key in (1, 2, 3)]
-    errors, counts = store.errors(1, Page()), store.counts()
+    errors, counts = store.records.errors(1, Page()), store.queues.counts()
     store = lasting.reopen(store)
     assert [one(store, key) for key in (1, 2, 3)] == before
-    assert (store.errors(1, Page()), store.counts()) == (errors, counts)
+    assert (store.records.errors(1, Page()), store.queues.counts()) == (errors, counts)
     assert (store.identity.tag, store.identity.secret) == (identity.tag, identity.secret)
     assert (store.identity.last_key, store.identity.last_failure) == (2**62, 77)
     assert store.next_due() == NOW + 9
@@ -249,7 +255,7 @@ def test_the_counters_of_an_emptied_queue_stay_gone_after_a_restart(lasting: Ope
         store.finish([1])
         store.delete([2])
     store = lasting.reopen(store)
-    assert set(store.counts()) == {"b"}
+    assert set(store.queues.counts()) == {"b"}
     check_counts(store)
 
 
@@ -381,8 +387,8 @@ def test_queues_are_counted_and_come_by_name_or_with_the_most_ready_jobs_first(s
     put(store, *(new_job(name) for name in "abbbc"), new_job("a", ready_at=NOW + 1_000))
     with batch(store):
         store.delete([5])
-        store.list_queues(["d"])
-        store.pause(["d"], True)
+        store.queues.list_names(["d"])
+        store.queues.pause(["d"], True)
     reader = store.reader()
 
     def found(rows: list[QueueRow]) -> list[tuple[str, bool, int]]:

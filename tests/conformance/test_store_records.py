@@ -32,7 +32,7 @@ def keeping() -> Iterator[Keeper]:
 
 def fail(store: Store, key: int, times: int, **record: object) -> None:
     """Fail a job so often, each time as attempt number so and so many."""
-    done = len(store.errors(key, ALL)) + sum(n for _, _, n in store.dropped_errors(key))
+    done = len(store.records.errors(key, ALL)) + sum(n for _, _, n in store.records.dropped_errors(key))
     for number in range(done + 1, done + times + 1):
         take(store)
         with batch(store):
@@ -44,7 +44,7 @@ def fail(store: Store, key: int, times: int, **record: object) -> None:
 
 
 def kept(store: Store, key: int) -> list[int]:
-    return [record.attempt for record in store.errors(key, ALL)]
+    return [record.attempt for record in store.records.errors(key, ALL)]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_first_and_the_last_records_are_kept(
     put(store, new_job())
     fail(store, 1, times)
     assert kept(store, 1) == numbers
-    dropped = store.dropped_errors(1)
+    dropped = store.records.dropped_errors(1)
     assert sum(n for _, _, n in dropped) == times - len(numbers)
     assert {(outcome, kind) for outcome, kind, _ in dropped} <= {("error", "Oops")}
 
@@ -82,14 +82,14 @@ def test_what_is_dropped_is_counted_by_outcome_and_type(keeping: Keeper) -> None
     ):
         fail(store, 1, times, **record)
     fail(store, 1, 2, outcome="interrupted", error_type="Interrupted")
-    assert store.dropped_errors(1) == [
+    assert store.records.dropped_errors(1) == [
         ("error", "B", 5),
         ("error", "", 2),
         ("error", "A", 2),
         ("error", "Oops", 1),
         ("interrupted", "Interrupted", 1),
     ]
-    assert store.dropped_errors(2) == []
+    assert store.records.dropped_errors(2) == []
 
 
 def test_what_is_dropped_is_counted_by_the_first_200_characters_of_its_type(keeping: Keeper) -> None:
@@ -97,7 +97,7 @@ def test_what_is_dropped_is_counted_by_the_first_200_characters_of_its_type(keep
     put(store, new_job())
     for kind in ("first", "é" * 200, "é" * 200 + "a", "é" * 201, "é" * 199, "last"):
         fail(store, 1, 1, error_type=kind)
-    assert store.dropped_errors(1) == [("error", "é" * 200, 3), ("error", "é" * 199, 1)]
+    assert store.records.dropped_errors(1) == [("error", "é" * 200, 3), ("error", "é" * 199, 1)]
 
 
 def test_fewer_are_kept_from_the_next_failure_on(keeping: Keeper) -> None:
@@ -105,14 +105,14 @@ def test_fewer_are_kept_from_the_next_failure_on(keeping: Keeper) -> None:
     store = keeping(0, 0)
     put(store, new_job())
     fail(store, 1, 378)
-    store._records._first = store._records._last = 2  # type: ignore[attr-defined]
+    store.records._first = store.records._last = 2  # type: ignore[attr-defined]
     lengths = []
     for _ in range(4):
         fail(store, 1, 1)
         lengths.append(len(kept(store, 1)))
     assert lengths == [251, 124, 4, 4]
     assert kept(store, 1) == [1, 2, 381, 382]
-    assert store.dropped_errors(1) == [("error", "Oops", 378)]
+    assert store.records.dropped_errors(1) == [("error", "Oops", 378)]
 
 
 def test_a_deleted_jobs_records_are_gone_at_once_or_swept_some_at_a_time(store: Store) -> None:
@@ -128,7 +128,7 @@ def test_a_deleted_jobs_records_are_gone_at_once_or_swept_some_at_a_time(store: 
         rounds += 1
         assert rounds < 50
     assert rounds >= 15
-    assert store.errors(1, ALL) == store.errors(2, ALL) == []
+    assert store.records.errors(1, ALL) == store.records.errors(2, ALL) == []
     assert leftovers(store) == {"attempt": 0, "payload": 0, "attempt_count": 0, "leftover": 0}
 
 
@@ -156,7 +156,7 @@ def test_a_new_job_is_not_swept(store: Store) -> None:
 
 def sweep(store: Store, limit: int) -> bool:
     with batch(store):
-        return store.sweep(limit)
+        return store.records.sweep(limit)
 
 
 def fail_in_bulk(store: Store, key: int, times: int) -> None:

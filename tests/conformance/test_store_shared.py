@@ -13,7 +13,8 @@ from anew.clock import SystemClock
 from anew.errors import StoreBusy
 from anew.jobs import HoldKind, State
 from anew.store.postgres import open_postgres
-from anew.store.protocol import Filter, LeaseClock, Recount, Store
+from anew.store.protocol import LeaseClock, Recount, Store
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 from tests.postgres import database_of
 
@@ -46,7 +47,7 @@ def dead(store: Store) -> list[int]:
     until = time.monotonic() + 10.0
     while True:
         with batch(store):
-            found = [session.id for session in store.sessions() if not session.alive]
+            found = [session.id for session in store.processes.sessions() if not session.alive]
         if found or time.monotonic() > until:
             return found
 
@@ -71,23 +72,23 @@ def test_each_sees_what_the_other_has_written(pair: tuple[Store, Store]) -> None
         with batch(store):
             assert told(store) == {("a", State.READY): 1}
             check_counts(store)
-            assert (store.takeable("a"), store.takeable("b"), store.next_due()) == (1, 0, None)
+            assert (store.queues.takeable("a"), store.queues.takeable("b"), store.next_due()) == (1, 0, None)
 
 
 def test_a_change_by_the_other_is_noticed_once_and_ones_own_not_at_all(pair: tuple[Store, Store]) -> None:
     one_, other = pair
     begun(one_)
     begun(other)
-    assert (one_.has_changed(), other.has_changed()) == (False, False)
+    assert (one_.turns.has_changed(), other.turns.has_changed()) == (False, False)
     put(one_, new_job())
-    assert (one_.has_changed(), other.has_changed()) == (False, True)
+    assert (one_.turns.has_changed(), other.turns.has_changed()) == (False, True)
     assert (begun(one_), begun(other)) == (False, True)
-    assert (other.has_changed(), begun(other)) == (False, False)
+    assert (other.turns.has_changed(), begun(other)) == (False, False)
 
 
 def test_a_look_leaves_nothing_open_that_keeps_later_ones_from_the_truth(pair: tuple[Store, Store]) -> None:
     one_, other = pair
-    looks: list[Callable[[], object]] = [one_.has_changed, one_.next_due]
+    looks: list[Callable[[], object]] = [one_.turns.has_changed, one_.next_due]
     for first, look in enumerate(looks):
         put(one_, new_job("a", ready_at=NOW + 5), first_key=10 * first + 1)
         look()
@@ -112,7 +113,7 @@ def test_only_one_writes_at_a_time_and_the_other_is_told_when_it_may(pair: tuple
     with pytest.raises(StoreBusy):
         other.begin(synced=False)
     free = threading.Event()
-    other.when_free(free.set)
+    other.turns.when_free(free.set)
     one_.commit()
     assert free.wait(10)
     with batch(other):
@@ -122,9 +123,9 @@ def test_only_one_writes_at_a_time_and_the_other_is_told_when_it_may(pair: tuple
 def test_who_waits_in_a_thread_goes_on_when_the_other_has_committed(pair: tuple[Store, Store]) -> None:
     one_, other = pair
     one_.begin(synced=False)
-    assert not other.wait_until_free(0.0)
+    assert not other.turns.wait_until_free(0.0)
     came: list[bool] = []
-    waiter = threading.Thread(target=lambda: came.append(other.wait_until_free(20.0)))
+    waiter = threading.Thread(target=lambda: came.append(other.turns.wait_until_free(20.0)))
     waiter.start()
     one_.insert([1], [new_job()], NOW)
     one_.commit()
@@ -140,10 +141,10 @@ def test_a_turn_that_is_not_wanted_any_more_is_given_on(pair: tuple[Store, Store
     with pytest.raises(StoreBusy):
         other.begin(synced=False)
     free = threading.Event()
-    other.when_free(free.set)
+    other.turns.when_free(free.set)
     one_.rollback()
     assert free.wait(10)
-    other.let_go()
+    other.turns.let_go()
     put(one_, new_job())
     assert one(one_, 1).state is State.READY
 
@@ -151,13 +152,13 @@ def test_a_turn_that_is_not_wanted_any_more_is_given_on(pair: tuple[Store, Store
 def test_sessions_are_told_apart_and_the_closed_one_is_gone(another: Callable[[], Store]) -> None:
     first, second = another(), another()
     with batch(first):
-        assert [(session.id, session.alive) for session in first.sessions()] == [
+        assert [(session.id, session.alive) for session in first.processes.sessions()] == [
             (first.session, True),
             (second.session, True),
         ]
     second.close()
     with batch(first):
-        assert [session.id for session in first.sessions()] == [first.session]
+        assert [session.id for session in first.processes.sessions()] == [first.session]
     first.close()
 
 
@@ -172,11 +173,11 @@ def test_who_closes_with_jobs_in_flight_is_found_dead_with_them(
     third.close()
     assert dead(one_) == [session]
     with batch(one_):
-        assert one_.held_by(session, 10) == [1]
+        assert one_.processes.held_by(session, 10) == [1]
         one_.release([1], NOW, interrupted=True)
-        one_.forget_session(session)
+        one_.processes.forget(session)
     with batch(one_):
-        assert all(found.alive for found in one_.sessions())
+        assert all(found.alive for found in one_.processes.sessions())
 
 
 def test_what_a_dead_session_has_begun_to_write_is_removed_and_nothing_else(
@@ -191,7 +192,7 @@ def test_what_a_dead_session_has_begun_to_write_is_removed_and_nothing_else(
     session = third.session
     third.close()
     with batch(one_):
-        one_.forget_session(session)
+        one_.processes.forget(session)
         assert one_.staging is not None
         one_.staging.unstage_abandoned()
     with batch(other):

@@ -15,7 +15,7 @@ from anew import Anew, Debounce
 from anew.engine import Call, ThreadCommit
 from anew.errors import InvalidInput, NotSupported
 from anew.jobs import Job, NewJob
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.tasks.opening import open_engine
 from tests.postgres import empty_database
 

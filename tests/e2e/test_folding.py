@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
+
 from .client import Client, Job
 from .server import ServerProcess
 from .stream import MSGPACK_STREAM, NDJSON
@@ -209,7 +211,8 @@ def test_long_payloads_are_folded_up_to_a_bound(client: Client, queue: str) -> N
 
 def test_a_bulk_has_at_most_a_hundred_that_may_be_folded(client: Client, queue: str) -> None:
     item = {"type": "t", "queue": queue, "payload": {"p": []}, "batch": batch_of(queue)}
-    assert client.post("/jobs/bulk", {"jobs": [item] * 100}).status == 201
+    # On a busy machine their folds may take too long, which is no verdict on their number.
+    until(lambda: client.post("/jobs/bulk", {"jobs": [item] * 100}).status == 201)
     response = client.post("/jobs/bulk", {"jobs": [item] * 101})
     assert (response.status, response.error) == (
         413,

@@ -28,7 +28,7 @@ from anew.cli.root import run
 from anew.config import load_settings
 from anew.errors import Conflict
 from anew.jobs import State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import open_sqlite
 from tests.faktory_wire import FaktoryWire
 

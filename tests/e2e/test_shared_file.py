@@ -77,7 +77,7 @@ def test_a_job_that_a_program_enqueues_reaches_a_waiting_stream(
         assert job["payload"] == {"n": 1}
         client.succeed(job["id"])
     assert client.count() == 0
-    assert engine.engine.store.counts() == {}
+    assert engine.engine.store.queues.counts() == {}
 
 
 def test_a_job_from_the_server_reaches_a_waiting_program_and_its_failure_is_seen_everywhere(
@@ -185,9 +185,9 @@ def test_the_sign_of_life_of_a_program_that_ended_is_gone(
 ) -> None:
     server, engine = embedded
     program = open_engine(server.root_dir)
-    assert len(engine.engine.store.sessions()) == 3
+    assert len(engine.engine.store.processes.sessions()) == 3
     program.close()
-    assert len(engine.engine.store.sessions()) == 2
+    assert len(engine.engine.store.processes.sessions()) == 2
     assert len([path for path in (server.root_dir / "sessions").iterdir() if path.name.isdigit()]) == 2
 
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from anew.engine.verbs import delete_one
 from anew.jobs.codec import FoldRule, JobHooks, LimitKey, PushedJob
 from anew.jobs.fold import call_digest
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from tests.property.examples import examples
 from tests.unit.engine.rig import ALL, Rig, call, fail, succeed
 

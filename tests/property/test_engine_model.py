@@ -37,7 +37,8 @@ from anew.errors import IllegalTransition, NotFound
 from anew.jobs import Backoff, Defaults, Failed, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.store.postgres import open_postgres
-from anew.store.protocol import Filter, Page, Store, TakenRow
+from anew.store.protocol import Store, TakenRow
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import open_sqlite
 from tests.postgres import empty_database
 
@@ -489,7 +490,7 @@ class EngineMachine(RuleBasedStateMachine):
     def counters_equal_the_rows(self) -> None:
         told = {
             (queue, state): n
-            for queue, states in self.store.counts().items()
+            for queue, states in self.store.queues.counts().items()
             for state, n in states.items()
             if n != 0
         }
@@ -515,9 +516,9 @@ class EngineMachine(RuleBasedStateMachine):
     def every_failed_attempt_is_kept_as_long_as_its_job(self) -> None:
         for row in self.model.rows.values():
             if row.records:
-                assert len(self.store.errors(row.key, ALL)) == row.records
+                assert len(self.store.records.errors(row.key, ALL)) == row.records
         for key in self.model.gone[-20:]:
-            assert self.store.errors(key, ALL) == []
+            assert self.store.records.errors(key, ALL) == []
 
 
 class LastingMachine(EngineMachine):

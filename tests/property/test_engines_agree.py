@@ -21,7 +21,7 @@ from anew.errors import AnewError
 from anew.jobs import NewJob, Retention
 from anew.jobs.patch import Patch
 from anew.store.postgres import open_postgres
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 from tests.postgres import empty_database
 from tests.unit.engine.rig import ALL, NOW, Rig, call, enqueue, fail, succeed, tick
@@ -145,11 +145,12 @@ class Both:
             store = batch.store
             keys = store.find(Filter(), ALL)
             return [self.shown(job) for job in store.load(keys)], [
-                self.shown(store.errors(key, ALL)) for key in keys
+                self.shown(store.records.errors(key, ALL)) for key in keys
             ]
 
         counts = {
-            queue: {state: n for state, n in by.items() if n} for queue, by in self.rig.store.counts().items()
+            queue: {state: n for state, n in by.items() if n}
+            for queue, by in self.rig.store.queues.counts().items()
         }
         return self.rig.do(call(verb)), {queue: by for queue, by in counts.items() if by}
 

@@ -18,7 +18,8 @@ from anew.jobs import Failed, HoldEnd, HoldKind, Job, Snoozed, State
 from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.limits import Throttle
 from anew.jobs.patch import Patch
-from anew.store.protocol import Filter, Hold
+from anew.store.protocol import Hold
+from anew.store.selection import Filter
 from tests.property.examples import examples
 from tests.unit.engine.rig import ALL, Rig, Worker, call, ignore
 

@@ -32,7 +32,7 @@ from anew.engine import Engine, recover
 from anew.errors import AnewError
 from anew.jobs import Defaults, State
 from anew.jobs.ids import IdText
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import open_sqlite
 from anew.store.sqlite.opening import FILE
 from tests.waiting import until

@@ -20,7 +20,7 @@ from anew.engine.hooks import Hooks
 from anew.store.sql import SqlStore
 from anew.store.sql.crontab import Crontab
 from anew.store.sql.hooks import SqlHooks
-from anew.store.sql.takes import Takes
+from anew.store.sql.slots import Slots
 
 LATER = 20
 """Transactions by which a planted bug puts its write off: a server under load makes them within tens of milliseconds."""
@@ -29,7 +29,7 @@ BUGS: dict[str, tuple[type[Any], str]] = {
     "locks": (SqlHooks, "release_locks"),
     "batches": (SqlHooks, "write_batches"),
     "callbacks": (Hooks, "_call_back"),
-    "slots": (Takes, "occupy"),
+    "slots": (Slots, "occupy"),
     "crons": (Crontab, "write"),
 }
 

@@ -30,7 +30,7 @@ from anew.engine import ThreadCommit
 from anew.errors import StoreBusy, StoreFailed
 from anew.jobs import State
 from anew.store.postgres import link, opening
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.tasks.opening import open_engine
 from tests.database import Database
 from tests.proxy import Proxy
@@ -234,7 +234,7 @@ class Run:
         names = Counter((job.payload or b"").decode().strip('" ') for job in jobs)
         there, enqueued, settled = set(names), set(events["E"]), set(events["S"])
         ended = [job for job in jobs if job.state not in WAITING]
-        last = watcher.engine.store.last_errors([job.key for job in ended])
+        last = watcher.engine.store.records.last_errors([job.key for job in ended])
         # Whose process was killed with it three times in a row counts as its killer.
         poison = {key for key, record in last.items() if record.outcome == "interrupted"}
         stuck = [job for job in ended if job.state is not State.DEAD or job.key not in poison]

@@ -13,7 +13,7 @@ import pytest
 
 from anew.engine import ThreadCommit
 from anew.errors import StoreBusy, StoreFailed
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.tasks.opening import open_engine
 from tests.standby import Pair
 from tests.waiting import until

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw
 
 from anew.engine import Batch, Call
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.tasks.opening import open_engine
 from anew.topics.documents import NewMessage, SubscriptionDocument, TopicDocument
 from anew.topics.keys import Box, load_or_make_secret

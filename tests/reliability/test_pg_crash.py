@@ -17,7 +17,7 @@ from anew import Anew
 from anew.engine import Call, ThreadCommit
 from anew.errors import StoreBusy
 from anew.store.postgres import opening
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.tasks.opening import open_engine
 from tests.database import Database
 from tests.waiting import until
@@ -121,9 +121,9 @@ def begin_two_and_wait(url: str, sign: str) -> None:
     """Take all there is, and begin with two."""
     engine = open_engine(url)
     rows = engine.take(None, 1_000).rows
-    engine.engine.store.note_begun(0, 0)
+    engine.engine.store.processes.note_begun(0, 0)
     for slot, row in enumerate(rows[:2], 1):
-        engine.engine.store.note_begun(slot, row[0])
+        engine.engine.store.processes.note_begun(slot, row[0])
     Path(sign).touch()
     threading.Event().wait()
 
@@ -284,5 +284,5 @@ def test_a_child_that_is_forked_amid_a_transaction_of_another_thread_can_write(d
     finally:
         parent.kill()
     engine = open_engine(database.url())
-    assert engine.engine.store.takeable("child") == 10
+    assert engine.engine.store.queues.takeable("child") == 10
     engine.close()

@@ -21,7 +21,7 @@ import pytest
 from anew.engine import ThreadCommit
 from anew.errors import ForkedStore, StoreBusy, StoreFailed
 from anew.jobs import NewJob, State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.tasks.opening import open_engine
 from tests.reliability import embedded
 from tests.waiting import until
@@ -296,7 +296,7 @@ def test_a_forked_child_does_not_keep_its_parents_session_alive(tmp_path: Path) 
     taken = engine.take(["a"], 3, timeout_s=10.0)
     assert [row[0] for row in taken.rows] == keys
     assert time.monotonic() - began < READY_AGAIN_S
-    assert engine.engine.store.takeable("child") == 1
+    assert engine.engine.store.queues.takeable("child") == 1
     engine.close()
 
 
@@ -335,7 +335,7 @@ def test_a_child_that_is_forked_amid_a_transaction_of_another_thread_can_write(t
     finally:
         parent.kill()
     engine = open_engine(path)
-    assert engine.engine.store.takeable("child") == 10
+    assert engine.engine.store.queues.takeable("child") == 10
     engine.close()
 
 
@@ -360,5 +360,5 @@ def test_processes_that_come_and_go_do_not_refuse_each_other(tmp_path: Path) -> 
         process.join(60)
     assert [process.exitcode for process in coming] == [0] * 4
     engine = open_engine(path)
-    assert engine.engine.store.takeable("a") == 60
+    assert engine.engine.store.queues.takeable("a") == 60
     engine.close()

@@ -112,6 +112,10 @@ class Site:
             for line in log.read_text().splitlines():
                 yield line.split()
 
+    def enqueued(self) -> set[str]:
+        """The jobs that were accepted."""
+        return {one for event, one, *_ in self.lines() if event == "E"}
+
     def runs(self) -> dict[str, list[Run]]:
         """The runs of each job, in order of their begin."""
         begun: dict[tuple[str, int], list[int]] = {}
@@ -138,11 +142,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
     one.kill_all()
 
 
-def disturb(site: Site, chance: random.Random, most: int, roles: Sequence[str], step_s: float) -> None:
-    """Kill processes, stop others for a while."""
+def disturb(
+    site: Site, chance: random.Random, kills: int, least: int, roles: Sequence[str], step_s: float
+) -> None:
+    """Kill processes, stop others for a while; go on until there have been so many kills and more than so many jobs."""
     stopped: list[tuple[float, subprocess.Popen[bytes]]] = []
-    kills = 0
-    while kills < most:
+    killed = 0
+    while killed < kills or len(site.enqueued()) <= least:
+        assert killed < 10 * kills, "nothing is enqueued"
         for role in roles:
             if [one for one, _ in site.running].count(role) < roles.count(role):
                 site.start(role)
@@ -158,7 +165,7 @@ def disturb(site: Site, chance: random.Random, most: int, roles: Sequence[str], 
             stopped.append((time.monotonic() + chance.choice([0.1, 0.5, 2.5]), process))
             continue
         site.kill(chance.randrange(len(site.running)))
-        kills += 1
+        killed += 1
     for _, process in stopped:
         process.send_signal(signal.SIGCONT)
 
@@ -193,18 +200,16 @@ def settle(site: Site) -> int:
     return counts["dead"]
 
 
-def check_nothing_is_lost(site: Site, dead: int, least: int) -> None:
+def check_nothing_is_lost(site: Site, dead: int) -> None:
     """Every job that was accepted has run to its end."""
-    enqueued = {one for event, one, *_ in site.lines() if event == "E"}
     whole = {one for one, found in site.runs().items() if any(run.whole for run in found)}
     # A job that was at work in three kills in a row is dead as poison, and still there.
-    assert len(enqueued - whole) <= dead, "an accepted job is lost"
-    assert len(enqueued) > least
+    assert len(site.enqueued() - whole) <= dead, "an accepted job is lost"
 
 
 def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
-    disturb(site, random.Random(KILLS), KILLS, ROLES, STEP_S)
-    check_nothing_is_lost(site, settle(site), 2 * KILLS)
+    disturb(site, random.Random(KILLS), KILLS, 2 * KILLS, ROLES, STEP_S)
+    check_nothing_is_lost(site, settle(site))
     for one, found in site.runs().items():
         for run, after in pairwise(found):
             assert after.begin >= run.end, f"job {one} ran in two places at once: {found}"
@@ -225,8 +230,8 @@ def most_at_once(runs: Iterable[tuple[str, Run]]) -> dict[str, int]:
 
 def test_kills_and_stops_of_workers_over_http_and_of_their_server(site: Site) -> None:
     """A job is given to a second worker only when its first one, or the server that knew of it, was killed."""
-    disturb(site, random.Random(REMOTE_KILLS), REMOTE_KILLS, REMOTE_ROLES, REMOTE_STEP_S)
-    check_nothing_is_lost(site, settle(site), REMOTE_KILLS)
+    disturb(site, random.Random(REMOTE_KILLS), REMOTE_KILLS, REMOTE_KILLS, REMOTE_ROLES, REMOTE_STEP_S)
+    check_nothing_is_lost(site, settle(site))
     for one, found in site.runs().items():
         for run, after in pairwise(found):
             killed = site.killed_at.get(run.pid, after.begin + 1) <= after.begin

@@ -14,7 +14,19 @@ import anew
 PACKAGE = Path(anew.__file__).parent
 
 LEAVES = {"errors", "units", "clock", "zones", "config", "logs", "version"}
-STORE_ROWS = {"store.cron_rows", "store.hook_rows", "store.limit_rows", "store.page_reads", "store.topics"}
+STORE_ROWS = {
+    "store.breaker_rows",
+    "store.cron_rows",
+    "store.hook_rows",
+    "store.limit_rows",
+    "store.notes",
+    "store.page_reads",
+    "store.processes",
+    "store.queue_rows",
+    "store.record_rows",
+    "store.selection",
+    "store.topics",
+}
 STORE = {"store.protocol", *STORE_ROWS}
 BELOW_ENGINE = {*STORE, "jobs", "backoff", *LEAVES}
 
@@ -32,10 +44,16 @@ ARROWS: dict[str, set[str]] = {
     "jq": {"errors"},
     "store": set(),
     "store.protocol": {*STORE_ROWS, "jobs", "errors", "clock"},
+    "store.breaker_rows": {"jobs"},
     "store.cron_rows": {"jobs"},
     "store.hook_rows": {"jobs"},
     "store.limit_rows": {"jobs"},
+    "store.notes": set(),
     "store.page_reads": {"store.limit_rows", "jobs"},
+    "store.processes": {"errors"},
+    "store.queue_rows": {"jobs"},
+    "store.record_rows": {"store.selection", "jobs"},
+    "store.selection": {"jobs"},
     "store.topics": {"errors"},
     "store.sql": {*STORE, "jobs", *LEAVES},
     "store.sqlite": {"store.sql", *STORE, "jobs", *LEAVES},

@@ -78,10 +78,10 @@ def make_anew(where: Path | str, seen: Examination) -> Examination:
         recover(engine)  # sessions, holds, and what was begun and never came
         keys = {finding.name: finding.keys for finding in seen.findings}
         orphans = (*keys.get("payloads", ()), *keys.get("attempts", ()))
-        apply_one(engine, lambda batch: store.leave_orphans(orphans))
-        while apply_one(engine, lambda batch: store.sweep(SWEPT)):
+        apply_one(engine, lambda batch: store.records.leave_orphans(orphans))
+        while apply_one(engine, lambda batch: store.records.sweep(SWEPT)):
             pass
-        apply_one(engine, lambda batch: store.recount_records(keys.get("records", ())))
+        apply_one(engine, lambda batch: store.records.recount_records(keys.get("records", ())))
         apply_one(engine, _mend_limits)
         with closing(store.reader()) as reader:
             found = reader.recount()

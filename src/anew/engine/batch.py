@@ -412,7 +412,7 @@ class Batch:
             case Failed():
                 return self.decide(job, outcome)
             case Snoozed():
-                before = self.store.count_outcomes(job.key, outcome.outcome)
+                before = self.store.records.count_outcomes(job.key, outcome.outcome)
                 return decide_snooze(job, outcome, before=before, defaults=self.defaults, now=self.now)
             case Cancelled():
                 return decide_cancel(job, outcome, defaults=self.defaults, now=self.now)

@@ -105,12 +105,12 @@ class Breaking:
         """Write what has changed; give the breakers that were needed, each with its state before."""
         changed = [row for key, row in self._rows.items() if row != self._before[key]]
         if changed:
-            self._batch.store.write_breakers(changed)
+            self._batch.store.breakers.write(changed)
         return [(self._before[key].state, row) for key, row in self._rows.items()]
 
     def _row(self, key: str) -> BreakerRow:
         if not self._rows:
-            found = {row.key: row for row in self._batch.store.breakers(list(self._settings))}
+            found = {row.key: row for row in self._batch.store.breakers.read(list(self._settings))}
             self._rows = {key: found.get(key) or BreakerRow(key=key) for key in self._settings}
             self._before = dict(self._rows)
         return self._rows[key]
@@ -124,7 +124,7 @@ def _reason(row: BreakerRow) -> str:
 
 def all_breakers(batch: Batch) -> list[BreakerRow]:
     """Give all breakers that have a row; for `Call`."""
-    return batch.store.breakers(None)
+    return batch.store.breakers.read(None)
 
 
 def close_breaker(key: str) -> Verb:
@@ -135,8 +135,8 @@ def close_breaker(key: str) -> Verb:
     """
 
     def verb(batch: Batch) -> bool:
-        rows = batch.store.breakers([key])
-        batch.store.write_breakers([closed(row, batch.now) for row in rows])
+        rows = batch.store.breakers.read([key])
+        batch.store.breakers.write([closed(row, batch.now) for row in rows])
         return any(row.state is not BreakerState.CLOSED for row in rows)
 
     return verb

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from anew.engine.batch import Batch
 from anew.engine.ops import Call, Done, Op
 from anew.errors import AnewError, Overloaded
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 
 Find = Callable[[Any], Any]
 Read = Callable[[Find, Done], None]

@@ -165,7 +165,7 @@ class Engine:
 
         Raises:
             StoreBusy: Another process or program is writing just now. What `left_of` gives, mostly all operations, was neither
-                done nor answered: apply it again when `store.when_free` says so.
+                done nor answered: apply it again when `store.turns.when_free` says so.
         """
         if self.failed is not None:
             self._answer([(op, self.failed) for op in ops])
@@ -272,8 +272,8 @@ class Engine:
 
     def _do_due(self, batch: Batch, fires: bool) -> None:
         """Do what is due by itself, but for promotions: slots of cron, keys to be looked at, jobs of the outbox."""
-        if self.store.limits:
-            self.store.pass_time(batch.now, self._lease_time.jumped)
+        if self.store.slots.limits:
+            self.store.slots.pass_time(batch.now, self._lease_time.jumped)
         if fires:
             # Until it is read again: where the entries cannot be read, jobs go on without them.
             self._cron_at = None
@@ -328,7 +328,7 @@ class Engine:
             self._limit_at = self.store.key_limits.next_look()
         if batch.take_goes_on:
             self._limit_at = batch.now
-        self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
+        self._slot_ends_at = self.store.slots.next_end() if self.store.slots.limits else None
 
     def _read_times(self) -> None:
         """Read when everything comes due next, whoever has changed it."""

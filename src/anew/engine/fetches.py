@@ -108,7 +108,7 @@ class Fetches:
         given: list[tuple[Fetch, Job]] = []
         unserved = dict.fromkeys(fetch for fetch in new if not fetch.over)
         left, turned_away = FETCH_BYTES, 0
-        limits = self._store.limits
+        limits = self._store.slots.limits
         while asked := self._assign([*self._woken(), *unserved]):  # nobody is in both
             token, since = self._new_token(), self._lease_time.at(now)
             hold = Hold(HoldKind.RESERVATION, token, self._store.session, since, now)
@@ -132,7 +132,7 @@ class Fetches:
                 left -= len(job.payload or b"")
             self._reservers.note(slots, token)
             if limits:
-                self._store.occupy(slots, now)
+                self._store.slots.occupy(slots, now)
             full = left <= 0 or turned_away >= TURNED_AWAY
             if full or not (found.jobs or found.corrupt):  # else nothing is there, whatever a counter says
                 self.unfinished = full
@@ -161,22 +161,22 @@ class Fetches:
         """Give those that wait for a queue that has jobs now, in order of arrival, no more than there are jobs."""
         if not self._waits:
             return []
-        fresh: Iterable[str] = self._store.fresh_ready()
+        fresh: Iterable[str] = self._store.queues.fresh_ready()
         if self.unfinished:
             self.unfinished = False
-            fresh = self._store.ready_among(self._waiting)
+            fresh = self._store.queues.ready_among(self._waiting)
         lines = [self._first(queue) for queue in dict.fromkeys(fresh) if queue in self._waiting]
         return list(dict.fromkeys(heapq.merge(*lines, key=_number)))
 
     def _first(self, queue: str) -> list[Fetch]:
         """Give the first that wait for a queue, as many as it has jobs."""
-        line, most = self._waiting[queue], self._store.takeable(queue)
-        limited = queue in self._store.limits
+        line, most = self._waiting[queue], self._store.queues.takeable(queue)
+        limited = queue in self._store.slots.limits
         found: list[Fetch] = []
         for fetch in line:
             if len(found) >= most:
                 break
-            if fetch in self._waits and (not limited or self._store.takeable(queue, fetch.worker) > 0):
+            if fetch in self._waits and (not limited or self._store.queues.takeable(queue, fetch.worker) > 0):
                 found.append(fetch)
         return found
 
@@ -184,17 +184,17 @@ class Fetches:
         """Give to each the first of its queues that has a job left."""
         asked: dict[str, deque[Fetch]] = {}
         left: dict[str, int] = {}
-        limits = self._store.limits
+        limits = self._store.slots.limits
         assigned: dict[tuple[str, str], int] = {}  # in queues with a limit: by queue and worker
         for fetch in fetches:
             for queue in fetch.queues:
                 if queue not in left:
-                    left[queue] = self._store.takeable(queue)
+                    left[queue] = self._store.queues.takeable(queue)
                 if left[queue] <= 0:
                     continue
                 if queue in limits:
                     mine = assigned.get((queue, fetch.worker), 0)
-                    if self._store.takeable(queue, fetch.worker) <= mine:
+                    if self._store.queues.takeable(queue, fetch.worker) <= mine:
                         continue
                     assigned[queue, fetch.worker] = mine + 1
                 left[queue] -= 1

@@ -129,7 +129,7 @@ class GroupCommit:
         """Begin to keep time."""
         self._arm_due()
         self._tick_timer = self._loop.call_later(TICK_S, self._tick)
-        self._wakes = self.engine.store.listen()
+        self._wakes = self.engine.store.processes.listen()
         if self._wakes is not None:
             self._loop.add_reader(self._wakes, self._woken)
             self._poll_timer = self._loop.call_later(POLL_S, self._poll)
@@ -244,7 +244,7 @@ class GroupCommit:
         until = clock.monotonic() + CLOSING_MS
         self._flush()
         while self._waiting() and self.engine.failed is None and not self.engine.stalled:
-            if self._again and not self.engine.store.wait_until_free(CLOSING_MS / 1_000):
+            if self._again and not self.engine.store.turns.wait_until_free(CLOSING_MS / 1_000):
                 self._refuse_all()
                 break
             if clock.monotonic() >= until:
@@ -259,7 +259,7 @@ class GroupCommit:
 
     def _flush(self) -> None:
         if self._closed and not self._waiting():
-            self.engine.store.let_go()  # a turn that nobody waits for any more
+            self.engine.store.turns.let_go()  # a turn that nobody waits for any more
             return
         if self._thread is not None and self._thread.busy:
             return  # it looks for more when it is back
@@ -325,7 +325,7 @@ class GroupCommit:
     def _who_is_busy(self, busy: StoreBusy) -> StoreBusy:
         """In the thread: ask who writes."""
         try:
-            return self.engine.store.busy()
+            return self.engine.store.turns.busy()
         except Exception:  # the next batch meets it as well
             return busy
 
@@ -354,7 +354,7 @@ class GroupCommit:
     def _look_there(self) -> bool:
         """In the thread: ask whether another process has written."""
         try:
-            return self.engine.store.has_changed()
+            return self.engine.store.turns.has_changed()
         except Exception:  # a batch meets it too, and says what it means
             return True
 
@@ -394,7 +394,7 @@ class GroupCommit:
     def _wait_there(self, thread: BatchThread, timeout_s: float) -> bool:
         """Have the thread wait while somebody else writes; report whether that is over."""
         free: list[bool] = []
-        thread.start(partial(self.engine.store.wait_until_free, timeout_s), free.append)
+        thread.start(partial(self.engine.store.turns.wait_until_free, timeout_s), free.append)
         return thread.wait(timeout_s + GRACE_S) and free[0]
 
     # -- while somebody else writes
@@ -407,14 +407,14 @@ class GroupCommit:
             self._refuse_new()
         elif self._busy_timer is None:
             self._busy_timer = self._loop.call_later(BUSY_S, self._refuse_new)
-        self.engine.store.when_free(self._free)
+        self.engine.store.turns.when_free(self._free)
 
     def _free(self) -> None:
         """Called from another thread: go on."""
         try:
             self._loop.call_soon_threadsafe(self._flush)
         except RuntimeError:  # the loop has closed
-            self.engine.store.let_go()
+            self.engine.store.turns.let_go()
 
     def _refuse_new(self) -> None:
         """Refuse what does not wait for longer, new jobs above all, until the store is free; all else waits on."""
@@ -437,7 +437,7 @@ class GroupCommit:
     def _busy(self) -> StoreBusy:
         """Say why nothing goes through."""
         if self._thread is None:
-            return self.engine.store.busy()
+            return self.engine.store.turns.busy()
         if self._others is not None:
             return self._others
         return StoreBusy(f"the database has not answered for {BUSY_S:.0f} seconds; try again")
@@ -449,7 +449,7 @@ class GroupCommit:
 
     def _woken(self) -> None:
         """Another process has committed ready jobs: look, if anybody could have some; all else is left to the poll."""
-        self.engine.store.hear()
+        self.engine.store.processes.hear()
         self._serve_waiting()
 
     def _serve_waiting(self) -> None:
@@ -466,7 +466,7 @@ class GroupCommit:
             self._wake()
         elif self._thread is not None:
             self._begin(self._thread, self._look_there, self._looked)
-        elif self.engine.store.has_changed():
+        elif self.engine.store.turns.has_changed():
             self._wake()
 
     # -- batches

@@ -26,7 +26,8 @@ from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
 from anew.store.limit_rows import LimitedJob
 from anew.store.page_reads import PageReads
-from anew.store.protocol import Filter, Page, Reader, Store
+from anew.store.protocol import Reader, Store
+from anew.store.selection import Filter, Page
 from anew.store.topics import TopicFigures
 
 log = logging.getLogger("anew.engine")
@@ -186,25 +187,25 @@ class Reads:
 
         Ends with the record by which messages and backtraces have passed `most_bytes`.
         """
-        return self._store.errors(key, page, most_bytes)
+        return self._store.records.errors(key, page, most_bytes)
 
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
-        return self._store.dropped_errors(key)
+        return self._store.records.dropped_errors(key)
 
     def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
         """Give the latest record of each job that has one, its message cut, without backtrace and decision."""
-        return self._store.last_errors(keys)
+        return self._store.records.last_errors(keys)
 
     def known_count(self, where: Filter) -> int | None:
         """Count matching jobs of a few named queues by the counters; None if they do not know; see `_known`."""
         if where.queues is None or len(where.queues) > FEW_QUEUES or not where.only_counts():
             return None
-        return _known(where, self._store.counts(where.queues))
+        return _known(where, self._store.queues.counts(where.queues))
 
     def limits(self) -> Mapping[str, Throttle]:
         """Give the limits of queues as this process saw them last; queues without one are left out. From anywhere."""
-        return dict(self._store.limits)
+        return dict(self._store.slots.limits)
 
     # -- beside the loop
 
@@ -335,7 +336,7 @@ class Reads:
             log.error("a read failed", exc_info=error)
             if isinstance(error, UnicodeDecodeError) and self._submit is None:
                 with contextlib.suppress(UnicodeDecodeError):
-                    self._store.counts()  # what mends a damaged name is the store's having met it
+                    self._store.queues.counts()  # what mends a damaged name is the store's having met it
             then(InternalError("internal server error"))
 
 

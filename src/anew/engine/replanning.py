@@ -15,7 +15,7 @@ from anew.engine.bulk import Extent
 from anew.engine.verbs import matching, within
 from anew.jobs import Job, State
 from anew.jobs.replan import Kept, Replanned, replanned
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 WITHIN_MS: Final = (0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 30 * DAY)
@@ -86,7 +86,7 @@ class Replanning:
         batch.on_undo.append(partial(setattr, self, "plan", self.plan))
         self.plan = deepcopy(self.plan)
         jobs = matching(batch, where)
-        last = batch.store.last_decisions([job.key for job in jobs])
+        last = batch.store.records.last_decisions([job.key for job in jobs])
         changes: list[tuple[Job, Job]] = []
         decisions: list[tuple[int, bytes]] = []
         for job in jobs:
@@ -102,7 +102,7 @@ class Replanning:
             decisions.append((record, found.decision))
         if not self.dry_run:
             batch.rewrite(changes)
-            batch.store.redecide(decisions)
+            batch.store.records.redecide(decisions)
         return len(changes)
 
     def _planned(

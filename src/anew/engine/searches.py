@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol
 
 from anew.engine.ops import Done
 from anew.errors import AnewError, ExpressionTooSlow, InternalError, Overloaded
-from anew.store.protocol import Filter, Page, Reader
+from anew.store.protocol import Reader
+from anew.store.selection import Filter, Page
 
 log = logging.getLogger("anew.engine")
 

@@ -229,7 +229,11 @@ class Dispatcher:
         )
 
     def _has_ready(self, queues: tuple[str, ...] | None) -> bool:
-        return self._store.any_ready() if queues is None else any(map(self._store.takeable, queues))
+        return (
+            self._store.queues.any_ready()
+            if queues is None
+            else any(map(self._store.queues.takeable, queues))
+        )
 
     def look_again(self) -> None:
         """Make all waiting takers idle: the counters or heads by which they were found to have nothing to take were wrong."""
@@ -289,7 +293,11 @@ class Dispatcher:
             self._check_holds(now)
         if self._lines_due:
             self._check_lines()
-        fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._waiting else []
+        fresh = (
+            list(dict.fromkeys([*self._unfinished, *self._store.queues.fresh_ready()]))
+            if self._waiting
+            else []
+        )
         self._unfinished = []
         left = BATCH_BYTES
         while left > 0:
@@ -343,8 +351,8 @@ class Dispatcher:
         self._lines_due = False
         named = {queue for queue in self._lists if queue is not None}
         if named:
-            self._unfinished += self._store.ready_among(named)
-        if None in self._lists and self._store.any_ready():
+            self._unfinished += self._store.queues.ready_among(named)
+        if None in self._lists and self._store.queues.any_ready():
             self._wake_listed(None, len(self.takers))
 
     def _free_places(self) -> int:
@@ -387,8 +395,8 @@ class Dispatcher:
         self._turned_away += len(away)
         for key in away:
             corrupt.pop(key, None)
-        if away and self._store.limits:
-            self._store.return_slots(Counter(row[1] for row in rows if row[0] in away))
+        if away and self._store.slots.limits:
+            self._store.slots.give_back(Counter(row[1] for row in rows if row[0] in away))
         return [row for row in rows if row[0] not in away]
 
     def _serve(self, now: int, deliveries: Deliveries, corrupt: dict[int, str], admit: Admit) -> int:
@@ -434,7 +442,7 @@ class Dispatcher:
             most = min(places, TURN_JOBS)
             single = group.queues is not None and len(group.queues) == 1
             if group.queues is not None and single:
-                most = min(most, self._store.takeable(group.queues[0]))
+                most = min(most, self._store.queues.takeable(group.queues[0]))
             together = single and most <= SMALL_JOBS
             if turns and not together:
                 break
@@ -525,7 +533,7 @@ class Dispatcher:
     def _wake(self, fresh: list[str]) -> list[str]:
         """Wake waiting takers of queues that have got ready jobs, as many as there are jobs; give the queues with ready jobs."""
         blocked = self._free_places() <= 0
-        ready = [(queue, jobs) for queue in fresh if (jobs := self._store.takeable(queue)) > 0]
+        ready = [(queue, jobs) for queue in fresh if (jobs := self._store.queues.takeable(queue)) > 0]
         for queue, jobs in ready:
             for name in (queue, None):
                 if name in self._lists:

@@ -276,7 +276,7 @@ class ThreadCommit:
         if not self._applying.acquire(blocking=False):
             return True
         try:
-            return self.engine.store.has_changed()
+            return self.engine.store.turns.has_changed()
         except Exception:  # a transaction meets it too, and says what it means
             return True
         finally:
@@ -318,7 +318,7 @@ class ThreadCommit:
             while left is not None:
                 left = self._have_applied(_Turn(left), until)
         except BaseException:  # Ctrl-C, perhaps when the turn had come and was not used yet
-            self.engine.store.let_go()
+            self.engine.store.turns.let_go()
             raise
 
     def _apply(self, duties: Sequence[Op]) -> Sequence[Op] | None:
@@ -344,7 +344,7 @@ class ThreadCommit:
         with self._mutex:
             self._turn = turn
             if not self._is_turn_asked:  # else it was, for one who waits no longer
-                self.engine.store.when_free(self._take_turn)
+                self.engine.store.turns.when_free(self._take_turn)
                 self._is_turn_asked = True
         try:
             if not turn.over.acquire(timeout=max(until - time.monotonic(), 0.0)):
@@ -365,7 +365,7 @@ class ThreadCommit:
             self._is_turn_asked = False
             turn, self._turn = self._turn, None
         if turn is None:
-            self.engine.store.let_go()
+            self.engine.store.turns.let_go()
             return
         try:
             turn.left = self._apply(turn.duties)
@@ -387,7 +387,7 @@ class ThreadCommit:
     def _refuse(self, duties: Sequence[Op]) -> None:
         with self._mutex:
             ops = [op for waiter in self._queue for op in waiter.left()]
-        busy = self.engine.store.busy()
+        busy = self.engine.store.turns.busy()
         for op in (*ops, *duties):
             op.done(busy)
 
@@ -431,11 +431,11 @@ class ThreadCommit:
             return
         try:
             if self._wakes is None:
-                self._wakes = self.engine.store.listen()
+                self._wakes = self.engine.store.processes.listen()
             if self._wakes is None:
                 self._sleep_here(seconds, seen)
             elif self._readied == seen and select.select([self._wakes], [], [], seconds)[0]:
-                self.engine.store.hear()
+                self.engine.store.processes.hear()
                 with self._sleepers:
                     self._jobs_came.notify_all()
         finally:
@@ -452,7 +452,7 @@ class ThreadCommit:
             self._readied += 1
             self._jobs_came.notify_all()
         if self._listening.locked():
-            self.engine.store.poke_self()
+            self.engine.store.processes.poke_self()
 
     def _until_due(self) -> float:
         """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
@@ -477,7 +477,7 @@ def take_for_session(batch: Batch, queues: Sequence[str] | None, limit: int) -> 
     store = batch.store
     batch.unblock()  # for jobs that were settled in this transaction
     token = batch.new_token()
-    ready = queues if queues is None else [queue for queue in queues if store.takeable(queue)]
+    ready = queues if queues is None else [queue for queue in queues if store.queues.takeable(queue)]
     if ready is not None and not ready:
         return TakenJobs([], token, batch.now)
     hold = Hold(HoldKind.SESSION, token, store.session, None, batch.now)

@@ -24,7 +24,7 @@ def set_throttles(throttles: Mapping[str, Throttle]) -> Verb:
         InvalidInput: A limit bounds nothing, or a number in it is out of range; raised here, before anything is done.
     """
     limits = {queue: checked(throttle) for queue, throttle in throttles.items()}
-    return lambda batch: _write(batch, merged(batch.store.limits, limits, Origin.CONFIG))
+    return lambda batch: _write(batch, merged(batch.store.slots.limits, limits, Origin.CONFIG))
 
 
 def limit_queue(queue: str, throttle: Throttle | None) -> Verb:
@@ -39,7 +39,7 @@ def limit_queue(queue: str, throttle: Throttle | None) -> Verb:
     own = None if throttle is None else checked(throttle)
 
     def verb(batch: Batch) -> None:
-        stored = batch.store.limits
+        stored = batch.store.slots.limits
         limits = {name: one for name, one in stored.items() if one.origin is Origin.PROGRAM}
         if queue in stored and queue not in limits:
             raise Conflict(f"the server's configuration limits the queue {queue!r}; change it there")
@@ -70,17 +70,17 @@ def limited_queues(start: str, most: int) -> Callable[[Batch], list[LimitedQueue
     """
 
     def verb(batch: Batch) -> list[LimitedQueue]:
-        limits = batch.store.limits
+        limits = batch.store.slots.limits
         names = sorted(name for name in limits if name >= start)[:most]
-        return [LimitedQueue(name, limits[name], batch.store.takeable(name)) for name in names]
+        return [LimitedQueue(name, limits[name], batch.store.queues.takeable(name)) for name in names]
 
     return verb
 
 
 def _write(batch: Batch, limits: Mapping[str, Throttle]) -> None:
-    if limits != batch.store.limits:
-        batch.store.pass_time(batch.now, batch.now - batch.lease_time(batch.now))
-        batch.store.limit(limits)
+    if limits != batch.store.slots.limits:
+        batch.store.slots.pass_time(batch.now, batch.now - batch.lease_time(batch.now))
+        batch.store.slots.limit(limits)
 
 
 def free_slots_of(worker: str) -> Verb:
@@ -91,7 +91,7 @@ def free_slots_of(worker: str) -> Verb:
     """
 
     def verb(batch: Batch) -> None:
-        if batch.store.limits:
-            batch.store.free_slots(worker)
+        if batch.store.slots.limits:
+            batch.store.slots.free_of(worker)
 
     return verb

@@ -53,18 +53,18 @@ class Upkeep:
         more = lapse(batch) == PROMOTE_JOBS
         more |= self.end_dead_sessions(batch)
         more |= self._reap(batch)
-        more |= batch.store.sweep(SWEPT)
+        more |= batch.store.records.sweep(SWEPT)
         batch.set_aside_unreadable(PROMOTE_JOBS)
         return more
 
     def end_dead_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS, *, noting: bool = True) -> bool:
         """Give back some of what processes held that have died, and note the jobs; report whether there may be more."""
         store = batch.store
-        for session in store.sessions():
+        for session in store.processes.sessions():
             if session.alive:
                 continue
-            held = store.held_by(session.id, limit)
-            begun = store.begun(session.id)
+            held = store.processes.held_by(session.id, limit)
+            begun = store.processes.begun(session.id)
             suspects = held if begun is None else [key for key in held if key in begun]
             if suspects:
                 batch.end_holds(suspects, HoldEnd.PROCESS_DIED)
@@ -75,7 +75,7 @@ class Upkeep:
                 return True
             if held:
                 log.warning("process %d has died; its jobs are given back", session.pid)
-            store.forget_session(session.id)
+            store.processes.forget(session.id)
             store.staging.unstage_abandoned()
             batch.ask_for_recount()
         return False
@@ -155,7 +155,7 @@ class Compaction:
 
     def run(self, batch: Batch) -> bool:
         """Do some of it, inside a batch; report whether there is more."""
-        more = batch.store.sweep(SWEPT)
+        more = batch.store.records.sweep(SWEPT)
         more |= reap(batch) + reap_hooks(batch) + batch.store.topics.purge(batch.now, SWEPT) > 0
         device = batch.store.device
         if more or device is None:
@@ -208,7 +208,7 @@ def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
     if duties.end_dead_sessions(batch, limit, noting=False):
         return True
     # Only now: the rows of these sessions have gone, and to find none among a million jobs takes 30 ms.
-    orphans = batch.store.held_by(None, limit)
+    orphans = batch.store.processes.held_by(None, limit)
     if orphans:
         batch.release(orphans, None)
         batch.stats.released += len(orphans)
@@ -238,8 +238,8 @@ def wait_and_apply(engine: Engine, ops: Sequence[Op], timeout_s: float = 30.0) -
             engine.apply(left)
         except StoreBusy as busy:
             left = left_of(left, busy)
-            if not engine.store.wait_until_free(max(0.0, until - time.monotonic())):
-                raise engine.store.busy() from None
+            if not engine.store.turns.wait_until_free(max(0.0, until - time.monotonic())):
+                raise engine.store.turns.busy() from None
         else:
             return
 

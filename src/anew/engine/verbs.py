@@ -18,7 +18,7 @@ from anew.jobs.decide import dead_purge_at
 from anew.jobs.ids import MAX_KEY
 from anew.jobs.patch import Patch, cancelled, killed, patched, redriven
 from anew.jobs.transitions import sources
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 
 JUDGING_S = 0.004
 """Time in one batch for jobs that are judged by all that they are."""
@@ -210,7 +210,7 @@ def chosen_chunk(judge: Judge, change: ChunkChange, timer: Callable[[], float]) 
 
 def pause(queues: Collection[str] | None, paused: bool) -> Callable[[Batch], None]:
     """Have queues that are listed or have ready jobs, some or all, hand out nothing, or again what they have."""
-    return lambda batch: batch.store.pause(queues, paused)
+    return lambda batch: batch.store.queues.pause(queues, paused)
 
 
 def pause_one(queue: str, paused: bool) -> Callable[[Batch], None]:
@@ -218,15 +218,15 @@ def pause_one(queue: str, paused: bool) -> Callable[[Batch], None]:
 
     def verb(batch: Batch) -> None:
         if paused:
-            batch.store.list_queues([queue])
-        batch.store.pause([queue], paused)
+            batch.store.queues.list_names([queue])
+        batch.store.queues.pause([queue], paused)
 
     return verb
 
 
 def unlist(queues: Collection[str] | None) -> Callable[[Batch], None]:
     """Leave queues, some or all, out of the list when they have no job."""
-    return lambda batch: batch.store.unlist(queues)
+    return lambda batch: batch.store.queues.unlist(queues)
 
 
 def touch(batch: Batch) -> None:

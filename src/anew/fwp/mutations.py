@@ -22,7 +22,7 @@ from anew.fwp.policies import DEAD_MS
 from anew.jobs import Job, State
 from anew.jobs.patch import Patch
 from anew.net.chunks import Work
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 
 _STATES: Final = {"scheduled": State.SCHEDULED, "retries": State.RETRYING, "dead": State.DEAD}
 

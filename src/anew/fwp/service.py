@@ -62,7 +62,7 @@ from anew.jobs.names import check_not_own
 from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
 from anew.net.chunks import Chunks
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 
 EXPIRED: Final = "Faktory job reservation expired"
 """What a job says whose reservation has expired. Source: Faktory 1.10."""

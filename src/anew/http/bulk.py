@@ -10,7 +10,7 @@ from anew.engine.bulk import BulkChanges, ChunkChange
 from anew.engine.ops import Done
 from anew.errors import AnewError
 from anew.http.api import Context
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 
 
 class ManyJobs:

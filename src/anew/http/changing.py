@@ -29,7 +29,7 @@ from anew.jobs.names import check_name
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.net.chunks import at_once
 from anew.net.seam import Request
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.units import parse_duration
 
 log = logging.getLogger("anew.http")

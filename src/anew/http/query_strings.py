@@ -12,7 +12,7 @@ from anew.errors import MalformedRequest
 from anew.http.render import STATUS
 from anew.jobs import IdText, State
 from anew.jobs.codec import U64_MAX
-from anew.store.protocol import Filter, Page, Range
+from anew.store.selection import Filter, Page, Range
 
 Order = Literal["asc", "desc"]
 

@@ -39,7 +39,7 @@ from anew.http.router import Doc, Router
 from anew.jobs import ErrorRecord, Job
 from anew.net.chunks import Chunks, Work
 from anew.net.seam import Request
-from anew.store.protocol import Page
+from anew.store.selection import Page
 
 MAX_PAGE_BYTES = 32 << 20
 """Payload bytes of one page; it ends early where they grow too much, and the next one goes on from there."""

@@ -7,36 +7,40 @@ line) in step in the same transaction. Which move is legal, when a job runs agai
 Any number of processes may have one store open. Each has a session, and what one of them remembers of the rows is a cache: `begin`
 reports whether somebody else has written since.
 
-What a store keeps beside jobs has protocols of its own: `cron_rows.py`, `hook_rows.py`, `limit_rows.py` and `topics.py`; what pages
-for people ask of its reader is in `page_reads.py`.
+What a store keeps beside jobs has protocols of its own, each in a file: queues and their slots, records, hooks, limits of keys,
+breakers, cron, topics, notes, processes; what pages for people ask of its reader is in `page_reads.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
 from anew.clock import Clock
-from anew.errors import AnewError, StoreBusy
-from anew.jobs.breaker import BreakerRow
+from anew.errors import AnewError
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
-from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.job import Job
 from anew.jobs.key_limits import Place
-from anew.jobs.limits import Throttle
 from anew.jobs.moved import MovedJob
 from anew.jobs.outcomes import HoldKind
 from anew.jobs.state import State
+from anew.store.breaker_rows import BreakerRows
 from anew.store.cron_rows import CronRows
 from anew.store.hook_rows import HookRows
 from anew.store.limit_rows import LimitRows
+from anew.store.notes import Notes
 from anew.store.page_reads import PageReads
+from anew.store.processes import Processes, Turns
+from anew.store.queue_rows import QueueRows, SlotRows
+from anew.store.record_rows import RecordRows
+from anew.store.selection import Filter, Page
 from anew.store.topics import TopicFigures, TopicRows
 
 
@@ -127,60 +131,6 @@ class Rewrite(Struct, frozen=True, gc=False):
     was_state: State
 
 
-Range = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which jobs are meant; members are ANDed, values inside one are ORed, None means any.
-
-    Attributes:
-        jids: Jobs under these ids of their producers.
-        error_types: Jobs whose latest record has one of these.
-        visible_at: Hide ended jobs whose retention is over at this instant; None hides nothing.
-    """
-
-    states: frozenset[State] | None = None
-    queues: frozenset[str] | None = None
-    types: frozenset[str] | None = None
-    keys: frozenset[int] | None = None
-    jids: frozenset[str] | None = None
-    error_types: frozenset[str] | None = None
-    priority: Range | None = None
-    ready_at: Range | None = None
-    attempts: Range | None = None
-    visible_at: int | None = None
-
-    def only_counts(self) -> bool:
-        """Report whether the counters by queue and state can answer a count."""
-        parts = (
-            self.types,
-            self.keys,
-            self.jids,
-            self.error_types,
-            self.priority,
-            self.ready_at,
-            self.attempts,
-        )
-        return all(part is None for part in parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Which part of a list is wanted.
-
-    Attributes:
-        after: Start behind this key (in the direction of `order`); None starts at the end that the order names.
-        inclusive: Whether the key itself belongs to the page.
-        limit: The most keys to give.
-    """
-
-    order: Literal["asc", "desc"] = "asc"
-    after: int | None = None
-    inclusive: bool = False
-    limit: int = 50
-
-
 @dataclass(slots=True)
 class Identity:
     """What a store keeps about itself for life.
@@ -210,19 +160,6 @@ class LeaseClock(NamedTuple):
     noted: int
 
 
-class Session(NamedTuple):
-    """A process that may hold jobs.
-
-    Attributes:
-        alive: Whether it still runs.
-    """
-
-    id: int
-    pid: int
-    started_at: int
-    alive: bool
-
-
 class Store(Protocol):
     """One engine's memory. See the module's text for who calls what when."""
 
@@ -240,8 +177,32 @@ class Store(Protocol):
         """Whether each call waits for a network, so that none is to be made in an event loop's thread."""
 
     @property
-    def limits(self) -> Mapping[str, Throttle]:
-        """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
+    def turns(self) -> Turns:
+        """Who writes next."""
+
+    @property
+    def processes(self) -> Processes:
+        """Who has this store open."""
+
+    @property
+    def queues(self) -> QueueRows:
+        """Queues, and how many jobs each has."""
+
+    @property
+    def slots(self) -> SlotRows:
+        """What bounds the jobs in flight of some queues, and who has how many of them."""
+
+    @property
+    def records(self) -> RecordRows:
+        """What is kept of failed attempts."""
+
+    @property
+    def breakers(self) -> BreakerRows:
+        """Circuit breakers."""
+
+    @property
+    def notes(self) -> Notes:
+        """How far moves from elsewhere have come."""
 
     @property
     def hooks(self) -> HookRows:
@@ -280,7 +241,7 @@ class Store(Protocol):
             Whether another process has written since this one's last transaction, so that nothing cached holds any more.
 
         Raises:
-            StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` says when to try again.
+            StoreBusy: Somebody else is writing just now; nothing has begun. `turns` says when to try again.
             StoreFailed: A sync has failed, here or in another process.
         """
 
@@ -308,23 +269,6 @@ class Store(Protocol):
     def explain(self, error: Exception) -> AnewError | None:
         """Translate an engine's own exception (StoreBusy, StoreFull, StoreFailed); None if it is not one of them."""
 
-    # -- taking turns with other processes
-
-    def busy(self) -> StoreBusy:
-        """Say who has kept the store busy for too long, for whoever is refused for it."""
-
-    def when_free(self, call: Callable[[], None]) -> None:
-        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
-
-    def wait_until_free(self, timeout_s: float) -> bool:
-        """After a StoreBusy, in a thread that may wait: report whether `begin` is worth trying again within this time."""
-
-    def let_go(self) -> None:
-        """Give a turn that `when_free` has brought, and that is not wanted any more, to the next process."""
-
-    def has_changed(self) -> bool:
-        """Report whether another process has written since the last transaction; outside of one."""
-
     # -- new jobs
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
@@ -345,7 +289,7 @@ class Store(Protocol):
         A commit does that by itself where it must: as long as the job with the largest key is there, its row says it.
         """
 
-    # -- takes, and what bounds them
+    # -- takes
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues.
@@ -361,27 +305,6 @@ class Store(Protocol):
 
         Stops early, after at least one, when their payloads exceed `max_bytes`.
         """
-
-    def limit(self, limits: Mapping[str, Throttle]) -> None:
-        """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
-
-    def pass_time(self, now: int, jumped: int = 0) -> None:
-        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits.
-
-        `jumped` is what the wall clock is ahead of lease time, by which slots' times run and rates fill.
-        """
-
-    def next_slot_end(self) -> int | None:
-        """Give when a slot's time is over in a queue that somebody has found to have none free, epoch ms; else None."""
-
-    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
-        """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
-
-    def return_slots(self, queues: Mapping[str, int]) -> None:
-        """Note that so many jobs that `take` or `take_each` has put in flight do not start: rates count them no more."""
-
-    def free_slots(self, worker: str) -> None:
-        """Free the slots of a worker that is gone; what it holds stays in flight."""
 
     # -- the ends of attempts
 
@@ -460,7 +383,7 @@ class Store(Protocol):
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in any state with all that belongs to them; give the keys that were there.
 
-        What belongs to them and is too much for one transaction is removed later, by `sweep`.
+        What belongs to them and is too much for one transaction is removed later, by `records.sweep`.
         """
 
     def delete_all(self) -> int:
@@ -468,46 +391,6 @@ class Store(Protocol):
 
         What is staged stays: those jobs have yet to come.
         """
-
-    def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
-
-    # -- queues
-
-    def takeable(self, queue: str, worker: str | None = None) -> int:
-        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
-
-        Args:
-            queue: Its name.
-            worker: By whom, "" for somebody without an id; None: by all workers together.
-        """
-
-    def any_ready(self) -> bool:
-        """Report whether any job is ready."""
-
-    def ready_among(self, queues: Collection[str]) -> list[str]:
-        """Of some queues, give those that have ready jobs; costs no more than there are of either."""
-
-    def fresh_ready(self) -> list[str]:
-        """List the queues that may have more jobs to take since the transaction began, and that have some.
-
-        The disk is touched only for queues that have a limit.
-        """
-
-    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
-        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
-
-    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
-        """Have queues, some or all, hand out nothing, or again what they have; a paused queue is listed.
-
-        Those that are neither listed nor have ready jobs are left alone.
-        """
-
-    def list_queues(self, queues: Iterable[str]) -> None:
-        """Have queues stay listed when they have no job."""
-
-    def unlist(self, queues: Collection[str] | None) -> None:
-        """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
 
     # -- reads
 
@@ -522,28 +405,6 @@ class Store(Protocol):
 
     def count(self, where: Filter) -> int:
         """Count matching jobs as the open transaction sees them."""
-
-    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
-        """Read the records of a job's failed attempts; `page.after` is an attempt's number.
-
-        Ends with the record by which messages and backtraces have passed `max_bytes`. Records of one attempt number, which
-        a redrive makes possible, come oldest first going up and newest first going down.
-        """
-
-    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
-        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
-
-    def count_outcomes(self, key: int, outcome: str) -> int:
-        """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
-
-    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
-        """Read the latest record of each job that has one: at most 1,000 characters of its message, no backtrace, no decision."""
-
-    def last_decisions(self, keys: Sequence[int]) -> dict[int, tuple[int, int, bytes | None]]:
-        """Read of each job that has a record the latest one's own number, the attempt's, and the decision as JSON."""
-
-    def redecide(self, decisions: Sequence[tuple[int, bytes]]) -> None:
-        """Write other decisions into records, by their own numbers as `last_decisions` gives them."""
 
     # -- damage
 
@@ -561,55 +422,6 @@ class Store(Protocol):
 
         It is not where another finding has been put right since: the same difference would be added twice.
         """
-
-    # -- breakers, and notes of moves from elsewhere
-
-    def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
-        """Read circuit breakers by key, or all of them, by key; those that have no row yet are left out."""
-
-    def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
-        """Write circuit breakers, new ones and others."""
-
-    def notes(self) -> dict[str, str]:
-        """Give the notes of how far moves from elsewhere have come, by name."""
-
-    def note(self, name: str) -> str | None:
-        """Give one of them, if there is one."""
-
-    def write_note(self, name: str, text: str) -> None:
-        """Write one of them."""
-
-    def forget_notes(self) -> None:
-        """Remove them all."""
-
-    # -- other processes
-
-    def sessions(self) -> list[Session]:
-        """List the processes that have this store open, and those that have died with it."""
-
-    def held_by(self, session: int | None, limit: int) -> list[int]:
-        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
-
-    def forget_session(self, session: int) -> None:
-        """Remove a dead session that holds nothing any more."""
-
-    def note_begun(self, slot: int, key: int) -> None:
-        """Note which job this process runs in one of its slots; 0: none.
-
-        It outlives the process, not a power cut, and costs a system call. From any thread, outside of transactions.
-        """
-
-    def begun(self, session: int) -> frozenset[int] | None:
-        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
-
-    def listen(self) -> int | None:
-        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
-
-    def poke_self(self) -> None:
-        """Wake whoever of this process waits at that descriptor."""
-
-    def hear(self) -> None:
-        """Take what has come to that descriptor."""
 
     # -- the end
 

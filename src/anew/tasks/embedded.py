@@ -27,7 +27,7 @@ from anew.jobs.fold import ALWAYS
 from anew.jobs.hooks import Hook
 from anew.jobs.key_limits import KeyStanding
 from anew.jobs.limits import Throttle
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.tasks.backend import JobError, JobInfo, Placed, ended_at
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class EmbeddedBackend:
         return self._counts(None)
 
     def _counts(self, queues: Sequence[str] | None) -> Mapping[str, Mapping[State, int]]:
-        return self.call(lambda batch: dict(batch.store.counts(queues)), durable=False)
+        return self.call(lambda batch: dict(batch.store.queues.counts(queues)), durable=False)
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
         """Remove jobs in some states, so many in each transaction that nobody waits long; report how many."""
@@ -179,7 +179,7 @@ class EmbeddedBackend:
 
     def info(self, batch: Batch, job: Job) -> JobInfo:
         """Give a job as programs see it, inside a batch."""
-        errors = batch.store.errors(job.key, Page(limit=MOST_ERRORS))
+        errors = batch.store.records.errors(job.key, Page(limit=MOST_ERRORS))
         return JobInfo(
             id=self._ids.write(job.key),
             task=job.type,

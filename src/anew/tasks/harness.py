@@ -25,7 +25,7 @@ from anew.engine.batch import Batch
 from anew.engine.upkeep import Upkeep
 from anew.errors import AnewError, Conflict, InvalidInput
 from anew.jobs import Interrupted, Job, State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.tasks.arguments import write_result
 from anew.tasks.backend import JobInfo, read_states
 from anew.tasks.context import Context

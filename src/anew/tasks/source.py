@@ -140,7 +140,9 @@ class EmbeddedSource:
         self.now = self._engine.clock.now
         self.sleep = commit.sleep
         self.wake = commit.wake
-        self._engine.store.note_begun(0, 0)  # from now on jobs that are held and not noted have not begun
+        self._engine.store.processes.note_begun(
+            0, 0
+        )  # from now on jobs that are held and not noted have not begun
 
     @property
     def seen(self) -> int:
@@ -232,7 +234,7 @@ class EmbeddedSource:
         done.held = len(breaking.kept)
 
     def note_begun(self, slot: int, run: Run) -> None:
-        self._engine.store.note_begun(slot, run.key)
+        self._engine.store.processes.note_begun(slot, run.key)
 
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
         """Write how far a job has come; it need not outlive a power cut."""

@@ -100,8 +100,8 @@ class Dispatcher:
             AnewError: The store failed.
         """
         # Deliveries that were taken and are not settled when this process dies are known by their attempts.
-        self._commit.engine.store.note_begun(0, 0)
-        pokes = self._commit.engine.store.listen()
+        self._commit.engine.store.processes.note_begun(0, 0)
+        pokes = self._commit.engine.store.processes.listen()
         if pokes is not None:
             self._loop.add_reader(pokes, self._poked)
         try:
@@ -188,7 +188,7 @@ class Dispatcher:
         """Report whether deliveries may be there that were not at the last look, when there were none."""
         engine, due_at = self._commit.engine, self._commit.engine.wake_at
         is_due = due_at is not None and due_at <= now
-        return self._seen != self._commit.seen or is_due or engine.store.has_changed()
+        return self._seen != self._commit.seen or is_due or engine.store.turns.has_changed()
 
     async def _wait(self) -> None:
         """Wait until something has come back, or deliveries may have come."""
@@ -203,7 +203,7 @@ class Dispatcher:
 
     def _poked(self) -> None:
         """Another process has stored something."""
-        self._commit.engine.store.hear()
+        self._commit.engine.store.processes.hear()
         self._woken.set()
 
     # -- the loop that sends

@@ -8,7 +8,8 @@ import apsw
 import pytest
 
 from anew.errors import StoreFailed, StoreFull
-from anew.store.protocol import Filter, Store
+from anew.store.protocol import Store
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 
 from .rig import ALL, FaultyStore, Rig
@@ -43,7 +44,7 @@ def picture(rig: Rig) -> tuple[object, ...]:
     keys = rig.store.find(Filter(), ALL)
     return (
         rig.store.load(keys, payload=True),
-        {queue: dict(states) for queue, states in rig.store.counts().items()},
+        {queue: dict(states) for queue, states in rig.store.queues.counts().items()},
         {key: taker.number for key, taker in dispatcher.holders.items()},
         {taker.number: dict(taker.held) for taker in dispatcher.takers},
         rig.engine.due_at,

@@ -58,8 +58,8 @@ class RemoteStore(FaultyStore):
     def abandon(self, reason: str) -> None:
         self.abandoned.append(reason)
 
-    def __getattr__(self, name: str) -> Any:
-        value = super().__getattr__(name)
+    def planned(self, name: str, value: Any) -> Any:
+        value = super().planned(name, value)
         if not callable(value) or name in AT_HOME:
             return value
 

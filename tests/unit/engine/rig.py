@@ -12,7 +12,8 @@ from anew.clock import ManualClock
 from anew.engine import Batch, Call, Engine, Enqueue, Fail, Limits, Op, Release, Succeed, Taker
 from anew.engine.upkeep import Upkeep
 from anew.jobs import Defaults, Failed, Job, NewJob, State
-from anew.store.protocol import Filter, Page, Store, TakenRow
+from anew.store.protocol import Store, TakenRow
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import open_sqlite
 
 NOW = 1_700_000_000_000
@@ -85,6 +86,10 @@ class FaultyStore:
     def __getattr__(self, name: str) -> Any:
         # What belongs to its device is asked of the link, which is the device.
         value = getattr(self.inner if hasattr(self.inner, name) else self.inner._link, name)
+        return Part(self, value) if name in PARTS else self.planned(name, value)
+
+    def planned(self, name: str, value: Any) -> Any:
+        """Give a verb that fails when told to; what is no verb as it is."""
         if not callable(value):
             return value
 
@@ -98,6 +103,21 @@ class FaultyStore:
             return result
 
         return call
+
+
+PARTS = frozenset({"turns", "processes", "queues", "slots", "records", "breakers", "notes"})
+
+
+class Part:
+    """A part of such a store, whose verbs fail as the store's do; one that the store has itself goes before the part's."""
+
+    def __init__(self, store: FaultyStore, part: Any) -> None:
+        self._store, self._part = store, part
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self._store), name) or name in vars(self._store):
+            return getattr(self._store, name)
+        return self._store.planned(name, getattr(self._part, name))
 
 
 class Rig:
@@ -206,7 +226,7 @@ def idle_beside_ready(engine: Engine) -> list[str]:
         return [f"{in_flight} jobs are in flight where {limit} may be"]
     if limit and in_flight == limit:
         return []
-    counts = engine.store.counts()
+    counts = engine.store.queues.counts()
     ready = {queue for queue, states in counts.items() if states[State.READY]}
     found = []
     for taker in engine.dispatcher.takers:

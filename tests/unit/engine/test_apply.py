@@ -14,7 +14,7 @@ from anew.engine.verbs import patch_one
 from anew.errors import IllegalTransition, InternalError, NotFound, StoreFull
 from anew.jobs import Backoff, Failed, Retention, State
 from anew.jobs.patch import Patch
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.store.sqlite.link import SqliteLink
 from tests.conformance.helpers import ready_total
 
@@ -132,7 +132,7 @@ def test_successes_in_bulk(rig: Rig, n: int) -> None:
     rig.do(plain(n))
     worker = rig.worker(prefetch=n)
     assert rig.do(succeed(*worker.keys)) == []
-    assert rig.store.counts() == {}
+    assert rig.store.queues.counts() == {}
     assert rig.broken_rules() == []
 
 
@@ -142,7 +142,7 @@ def test_a_success_after_failures_leaves_no_records(rig: Rig) -> None:
     rig.do(fail(key))
     rig.advance(10_000)
     assert rig.do(succeed(key)) == []
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
 
 
 def test_a_success_of_a_job_with_a_large_payload_leaves_no_payload(rig: Rig) -> None:
@@ -161,7 +161,7 @@ def test_a_failure_answers_with_the_job_as_it_is_now(rig: Rig) -> None:
     job = rig.do(fail(key, "boom", error_type="Oops", backtrace="line 1"))
     assert (job.state, job.ready_at, job.attempts, job.failed_at) == (State.RETRYING, NOW + 1_100, 1, NOW)
     assert rig.job(key).ready_at == NOW + 1_100
-    (record,) = rig.store.errors(key, Page())
+    (record,) = rig.store.records.errors(key, Page())
     assert (record.message, record.error_type, record.backtrace, record.dequeued_at) == (
         "boom",
         "Oops",
@@ -187,7 +187,7 @@ def test_a_job_is_retried_as_its_policy_says_until_it_is_dead(rig: Rig) -> None:
     assert rig.job(key).purge_at == rig.clock.now() + 7 * 86_400_000
     assert worker.keys == [key] * 4
     assert [row[5] for row in worker.rows] == [0, 1, 2, 3]
-    assert [record.attempt for record in rig.store.errors(key, Page())] == [1, 2, 3, 4]
+    assert [record.attempt for record in rig.store.records.errors(key, Page())] == [1, 2, 3, 4]
     assert (rig.engine.stats.failed, rig.engine.stats.died) == (4, 1)
     assert rig.engine.stats.retries[:5] == [0, 1, 1, 1, 0]
     assert rig.broken_rules() == []
@@ -209,7 +209,7 @@ def test_a_failure_that_is_told_twice_counts_once(rig: Rig) -> None:
     assert first.attempts == 1
     assert isinstance(second, NotFound)
     assert isinstance(rig.do(fail(key)), NotFound)
-    assert len(rig.store.errors(key, Page())) == 1
+    assert len(rig.store.records.errors(key, Page())) == 1
 
 
 def test_a_retry_that_is_due_at_once_is_offered_in_the_same_batch(rig: Rig) -> None:
@@ -234,7 +234,7 @@ def test_many_failures_in_one_operation_are_answered_each_by_itself(rig: Rig) ->
         NotFound,
     ]
     assert [rig.job(key).state for key in (first, second)] == [State.RETRYING, State.RETRYING]
-    assert [record.message for record in rig.store.errors(second, Page())] == ["no answer"]
+    assert [record.message for record in rig.store.records.errors(second, Page())] == ["no answer"]
     assert rig.engine.stats.failed == 2
 
 
@@ -243,7 +243,7 @@ def test_a_failure_without_retention_leaves_nothing(rig: Rig) -> None:
     rig.worker()
     assert rig.do(fail(key)).state is State.DEAD
     assert rig.state(key) is None
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
     assert rig.broken_rules() == []
 
 
@@ -478,4 +478,4 @@ def test_a_verb_that_has_written_before_it_refuses_is_an_error_of_the_engines(ri
         raise NotFound("no such thing")
 
     assert isinstance(rig.do(call(enqueues_and_refuses)), InternalError)
-    assert rig.store.counts() == {}
+    assert rig.store.queues.counts() == {}

@@ -15,7 +15,7 @@ from anew.engine.ops import Op
 from anew.errors import Overloaded, StoreFull
 from anew.jobs import Job, State
 from anew.jobs.patch import Patch
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 
 from .rig import NOW, Once, Rig, call, fail, new_job
 
@@ -229,7 +229,7 @@ def test_a_bulk_delete_removes_jobs_in_any_state_with_what_belongs_to_them(field
     done = field.start(Filter(keys=frozenset({dead, long, first})), verbs.delete_chunk)
     field.settle()
     assert done.result == 3
-    assert field.rig.store.errors(dead, Page()) == []
+    assert field.rig.store.records.errors(dead, Page()) == []
     assert worker.keys == [first, second]
 
 

@@ -28,7 +28,7 @@ from anew.engine.verbs import reset
 from anew.errors import Conflict, InvalidInput, NotFound, TooLarge
 from anew.jobs.cron_entry import CronGroup
 from anew.store.cron_rows import CronRow
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 
 from .rig import Rig, call, new_job
 

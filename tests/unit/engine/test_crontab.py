@@ -34,7 +34,7 @@ from anew.jobs import Job, NewJob, State
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import Scope
 from anew.store.cron_rows import CronRow
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import open_sqlite
 
 from .grouped import Group

@@ -10,7 +10,7 @@ from anew.engine.upkeep import wait_and_apply
 from anew.errors import InDoubt, InternalError, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.carried import result_of
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.store.sqlite import open_sqlite
 from tests.conformance.helpers import ready_total
 
@@ -72,7 +72,7 @@ def test_without_space_large_results_and_errors_are_not_kept_so_that_settling_go
     rig.apply(Succeed([large, small], ignore, None, results), fail(failing, message, backtrace="z" * 10_000))
     jobs = {job.key: job for job in rig.store.load([large, small])}
     assert (result_of(jobs[large]), result_of(jobs[small])) == (None, b"7")
-    (error,) = rig.store.errors(failing, Page(limit=1))
+    (error,) = rig.store.records.errors(failing, Page(limit=1))
     assert (len(error.message) <= 256, error.message[:5], error.message[-3:], error.backtrace) == (
         True, "begin", "end", None
     )  # fmt: skip

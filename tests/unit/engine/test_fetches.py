@@ -13,7 +13,7 @@ from anew.engine.verbs import pause
 from anew.errors import NotFound, StoreFull
 from anew.jobs import Failed, HoldKind, Job, State
 from anew.jobs.codec import PushedJob
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.store.sqlite import open_sqlite
 
 from .rig import NOW, FaultyStore, Once, Rig, call, differences, enqueue, ignore, new_job, succeed, tick
@@ -87,8 +87,8 @@ def test_a_thousand_that_wait_cost_a_job_for_another_queue_nothing(
 ) -> None:
     fetching(rig, *[Client("idle") for _ in range(1_000)])
     asked: list[str] = []
-    takeable = rig.store.takeable
-    monkeypatch.setattr(rig.store, "takeable", lambda queue: asked.append(queue) or takeable(queue))
+    takeable = rig.store.queues.takeable
+    monkeypatch.setattr(rig.store.queues, "takeable", lambda queue: asked.append(queue) or takeable(queue))
     client = Client("mail")
     fetching(rig, client)
     asked.clear()
@@ -118,12 +118,12 @@ def test_a_job_that_another_process_stores_is_fetched(pair: tuple[Rig, Rig]) -> 
 def test_a_paused_queue_hands_out_nothing_and_others_do(rig: Rig) -> None:
     """Faktory checklist 45."""
     rig.put(pushed("a1", "a"), pushed("b1", "b"))
-    rig.do(call(lambda batch: batch.store.pause(["a"], True)))
+    rig.do(call(lambda batch: batch.store.queues.pause(["a"], True)))
     first, second, stream = Client("a", "b"), Client("a"), rig.worker(["a"])
     assert fetching(rig, first, second) == ["b1", None]
     rig.put(pushed("a2", "a"))
     assert (second.jid, stream.keys) == (None, [])
-    rig.do(call(lambda batch: batch.store.pause(None, False)))
+    rig.do(call(lambda batch: batch.store.queues.pause(None, False)))
     assert second.jid == "a1"
     assert len(stream.keys) == 1
 
@@ -139,7 +139,7 @@ def test_a_reservation_lasts_as_long_as_its_job_says(rig: Rig) -> None:
     rig.clock.advance(1)
     rig.do(call(tick))
     assert (rig.state(short), rig.state(usual)) == (State.RETRYING, State.IN_FLIGHT)
-    (record,) = rig.store.errors(short, Page(after=0))
+    (record,) = rig.store.records.errors(short, Page(after=0))
     assert (record.outcome, record.error_type) == ("error", "ReservationExpired")
     rig.clock.advance(29 * MINUTE)
     rig.do(call(tick))
@@ -273,9 +273,9 @@ def test_queues_of_pushed_jobs_stay_listed(rig: Rig) -> None:
     fetching(rig, Client("a"))
     rig.do(acknowledge("a1"))
     assert listed(rig) == {"a": False}
-    rig.do(call(lambda batch: batch.store.unlist(None)))
+    rig.do(call(lambda batch: batch.store.queues.unlist(None)))
     assert listed(rig) == {}
-    assert rig.store.counts().keys() == {"http"}
+    assert rig.store.queues.counts().keys() == {"http"}
 
 
 def test_a_queue_is_listed_when_its_first_job_is_ready(rig: Rig) -> None:
@@ -284,7 +284,7 @@ def test_a_queue_is_listed_when_its_first_job_is_ready(rig: Rig) -> None:
     assert listed(rig) == {}
     rig.advance(5_000)
     assert listed(rig) == {"a": False}
-    rig.do(call(lambda batch: batch.store.unlist(None)))
+    rig.do(call(lambda batch: batch.store.queues.unlist(None)))
     rig.advance(4_000)
     assert listed(rig) == {"a": False}
     rig.put(new_job("http", ready_at=NOW + 10_000))

@@ -78,7 +78,7 @@ def test_jobs_of_one_list_and_of_one_batch_fold_in_order(rig: Rig) -> None:
     assert first.keys[0] == first.keys[1] == second.keys[0]
     assert second.existing == {0: Entry.FOLDED}
     assert payload_of(rig, first.keys[0]) == b"1+2+3"
-    assert rig.store.counts()["mail"][State.READY] == 2
+    assert rig.store.queues.counts()["mail"][State.READY] == 2
 
 
 def test_keys_keep_apart_and_a_sealed_job_gives_way(rig: Rig) -> None:
@@ -99,7 +99,7 @@ def test_a_list_that_cannot_be_folded_leaves_no_trace_and_hurts_no_other(rig: Ri
     assert isinstance(bad, InvalidExpression)
     assert (good.existing, other.existing) == ({}, {})
     assert payload_of(rig, open_key) == b"1"
-    assert rig.store.counts()["mail"][State.READY] == 3
+    assert rig.store.queues.counts()["mail"][State.READY] == 3
     assert joined.asked == [(b"1", b"2")]
 
 
@@ -377,7 +377,7 @@ def test_calls_of_one_list_are_bounded(rig: Rig, most: int, rule: dict[str, Any]
     refused = rig.do(enqueue(*jobs))
     assert isinstance(refused, TooLarge)
     assert f"at most {most}" in str(refused)
-    assert rig.store.counts() == {}
+    assert rig.store.queues.counts() == {}
     assert len(set(rig.put(*jobs[1:]))) == most
 
 

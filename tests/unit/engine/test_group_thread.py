@@ -143,8 +143,8 @@ def test_what_is_due_during_a_batch_is_done_after_it(group: Hanging) -> None:
 def test_who_writes_is_asked_in_the_thread() -> None:
     group = Hanging()
     group.store.verbs["begin"] = [StoreBusy("another process is writing")] * 1_000
-    group.store.inner.busy = lambda: StoreBusy("process 77 has been writing for too long")
-    group.store.inner.when_free = lambda call: group.loop.call_later(0.01, call)
+    group.store.inner.turns.busy = lambda: StoreBusy("process 77 has been writing for too long")
+    group.store.inner.turns.when_free = lambda call: group.loop.call_later(0.01, call)
     refused = group.submit(plain(1))
     group.loop.advance(2_000)
     assert "process 77" in str(refused.result)
@@ -158,7 +158,7 @@ def test_what_is_submitted_as_a_batch_meets_a_busy_store_midway_waits_until_it_i
 ) -> None:
     """The batch breaks, its first operation is answered by itself, and then somebody else writes."""
     freed: list[Any] = []
-    group.store.inner.when_free = freed.append
+    group.store.inner.turns.when_free = freed.append
     group.store.verbs["commit"] = [RuntimeError("odd")]
     group.store.verbs["begin"] = [None, None, StoreBusy("another process is writing")]
     second = Once()

@@ -16,7 +16,8 @@ from anew.clock import SystemClock
 from anew.engine import Call, Engine, Enqueued, Fetch, GroupCommit, Limits, Succeed, Taker
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import Defaults
-from anew.store.protocol import Filter, TakenRow
+from anew.store.protocol import TakenRow
+from anew.store.selection import Filter
 
 from .hanging import SOON_S, RemoteStore
 from .rig import ALL, differences, idle_beside_ready, ignore, plain
@@ -41,7 +42,7 @@ class Crowd:
         self.random = Random(seed)
         self.loop = loop
         self.store = RemoteStore()
-        self.store.when_free = loop.call_soon  # type: ignore[attr-defined]
+        self.store.turns.when_free = loop.call_soon  # type: ignore[attr-defined]
         self._wakes = socket.socketpair()
         self.store.wakes = self._wakes[0].fileno()
         self.engine = Engine(

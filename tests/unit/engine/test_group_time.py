@@ -119,10 +119,10 @@ def test_what_is_over_is_reaped_in_chunks_at_its_interval() -> None:
     for key in worker.keys:
         group.submit(fail(key, kill=True))
     group.loop.settle()
-    assert group.rig.store.counts()["mail"][State.DEAD] == 2_500
+    assert group.rig.store.queues.counts()["mail"][State.DEAD] == 2_500
     group.rig.clock.advance(7 * 86_400_000)
     group.loop.advance(1_000)
-    assert group.rig.store.counts() == {}
+    assert group.rig.store.queues.counts() == {}
     assert group.rig.engine.stats.reaped == 2_500
 
 

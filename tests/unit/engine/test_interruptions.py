@@ -11,7 +11,7 @@ from anew.engine.reports import GOES_ON, Report, Reports
 from anew.engine.verbs import redrive_one
 from anew.errors import NotFound, StoreFull
 from anew.jobs import Interrupted, State
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.store.sqlite import open_sqlite
 
 from .rig import FaultyStore, Rig, call, fail, ignore, new_job, succeed, tick
@@ -33,7 +33,7 @@ def test_without_a_limit_a_job_is_offered_again_for_ever() -> None:
         interrupted(rig)
     job = rig.job(key)
     assert (job.state, job.interruptions, job.failed_at) == (State.READY, 30, None)
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
 
 
 def test_reliability_22_a_job_that_kills_every_worker_dies_after_ten_with_growing_delays() -> None:
@@ -54,7 +54,7 @@ def test_reliability_22_a_job_that_kills_every_worker_dies_after_ten_with_growin
     dead = rig.job(key)
     assert (dead.state, dead.attempts, dead.interruptions) == (State.DEAD, 0, 0)
     assert dead.purge_at == rig.clock.now() + 7 * 86_400_000
-    records = rig.store.errors(key, Page())
+    records = rig.store.records.errors(key, Page())
     assert [(record.outcome, record.attempt) for record in records] == [("interrupted", 1)] * 10
     assert b'"poison: 10 interruptions in a row' in (records[-1].decision or b"")
     assert rig.engine.stats.died == 1
@@ -109,7 +109,7 @@ def test_what_was_recorded_goes_with_the_job() -> None:
     rig.worker()
     assert rig.do(succeed(key)) == []
     assert rig.state(key) is None
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
 
 
 def test_a_stop_of_the_server_is_not_counted() -> None:
@@ -117,7 +117,7 @@ def test_a_stop_of_the_server_is_not_counted() -> None:
     (key,) = rig.put(new_job())
     rig.do(rig.leave(rig.worker(), interrupted=False))
     assert (rig.state(key), rig.job(key).interruptions) == (State.READY, 0)
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
 
 
 def test_a_crash_of_the_server_is_not_counted(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_lease_that_lapses_is_an_interruption() -> None:
     rig.clock.advance(5_000)
     rig.do(call(tick))
     assert (rig.state(key), worker.held) == (State.DEAD, set())
-    (record,) = rig.store.errors(key, Page())
+    (record,) = rig.store.records.errors(key, Page())
     assert record.message == "its worker kept the job longer than a lease lasts"
 
 
@@ -163,7 +163,7 @@ def test_a_batch_that_does_not_last_leaves_the_jobs_with_their_worker() -> None:
     store.commits[:] = [StoreFull("full")] * 3
     assert isinstance(rig.do(rig.leave(worker)), StoreFull)
     assert (rig.state(key), worker.held) == (State.IN_FLIGHT, {key})
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
 
 
 def test_what_a_failure_answers_is_the_job_as_it_is_stored() -> None:
@@ -186,7 +186,7 @@ def test_a_stream_with_a_limit_of_its_own_has_poison_end_whatever_the_servers_is
         rig.do(rig.leave(worker))
         assert rig.state(key) is state
         rig.advance(2_000)
-    assert b'"poison: 3 interruptions in a row' in (rig.store.errors(key, Page())[-1].decision or b"")
+    assert b'"poison: 3 interruptions in a row' in (rig.store.records.errors(key, Page())[-1].decision or b"")
 
 
 def test_a_report_of_a_crash_says_its_limit() -> None:

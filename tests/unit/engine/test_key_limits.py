@@ -18,7 +18,8 @@ from anew.jobs.batches import Callback
 from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.limits import Throttle, rate
 from anew.jobs.patch import Patch
-from anew.store.protocol import Filter, Hold
+from anew.store.protocol import Hold
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 
 from .rig import ALL, NOW, Rig, call, fail, new_job, succeed, tick
@@ -76,7 +77,7 @@ def test_jobs_of_other_keys_and_of_none_are_not_held_up(rig: Rig) -> None:
     first, second, other, free = rig.put(limited(), limited(), limited(LimitKey("b", 1)), new_job())
     assert take(rig) == [first, other, free]
     assert blocked(rig) == [second]
-    assert (rig.state(second), rig.store.counts()["mail"][State.READY]) == (State.READY, 1)
+    assert (rig.state(second), rig.store.queues.counts()["mail"][State.READY]) == (State.READY, 1)
     assert take(rig) == []
     rig.do(succeed(first))
     assert take(rig) == [second]
@@ -262,7 +263,7 @@ def test_blocked_jobs_are_found_and_counted_as_ready(rig: Rig) -> None:
     take(rig)
     ready = Filter(states=frozenset({State.READY}))
     assert rig.store.find(ready, ALL) == keys[1:]
-    assert rig.store.count(ready) == rig.store.counts()["mail"][State.READY] == 2
+    assert rig.store.count(ready) == rig.store.queues.counts()["mail"][State.READY] == 2
 
 
 def test_all_jobs_can_be_removed(rig: Rig) -> None:

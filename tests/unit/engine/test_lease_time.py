@@ -101,13 +101,13 @@ def test_reliability_30_no_entry_of_cron_fires_twice(ms: int) -> None:
     entry = NewCron(name="each", expression="*/5 * * * *", job=new_job("cron"), timezone="UTC")
     rig.do(call(replace_group("conf", [entry])))
     rig.advance(-NOW % (5 * MINUTE))
-    assert rig.store.takeable("cron") == 1
+    assert rig.store.queues.takeable("cron") == 1
     jump(rig, ms)
-    there = rig.store.takeable("cron")
+    there = rig.store.queues.takeable("cron")
     assert there == 1 + (ms > 0)  # of all slots that were passed, the latest one
     jump(rig, -ms)
     jump(rig, 0)
-    assert rig.store.takeable("cron") == there
+    assert rig.store.queues.takeable("cron") == there
 
 
 @both_engines

@@ -10,7 +10,7 @@ import pytest
 from anew.engine import Enqueued, Entry
 from anew.engine.staging import PART_BYTES
 from anew.jobs.codec import JobHooks, PushedJob
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 
 from .grouped import Group

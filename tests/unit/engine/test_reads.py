@@ -16,7 +16,7 @@ from anew.engine import reads as module
 from anew.engine.reads import Reads
 from anew.errors import AnewError, InternalError, InvalidInput, NotFound, Overloaded
 from anew.jobs import State
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 
 
 class HandStore:
@@ -153,6 +153,7 @@ class Counters:
     def __init__(self, damaged: bool = False) -> None:
         self.asked: list[Collection[str] | None] = []
         self.damaged = damaged
+        self.queues = self
 
     def reader(self) -> SimpleNamespace:
         return SimpleNamespace(counts=self.read, count=lambda where: 7, close=lambda: None)

@@ -40,7 +40,7 @@ def test_two_engines_that_recount_at_once_put_a_counter_right_once(tmp_path: Pat
     verbs = [finding(one), finding(other)]
     for rig, verb in zip((one, other), verbs, strict=True):
         rig.do(call(verb))
-    assert other.store.takeable("mail") == 5
+    assert other.store.queues.takeable("mail") == 5
     assert other.engine.parts.recount_due, "whose finding is void looks again"
     one.store.close()
     other.store.close()

@@ -8,7 +8,7 @@ from anew.engine.bulk import Extent
 from anew.engine.replanning import Replanning, replannable
 from anew.errors import InternalError
 from anew.jobs import State
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 
 from .rig import FaultyStore, Rig, call, fail, new_job

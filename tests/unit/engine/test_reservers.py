@@ -12,7 +12,7 @@ from anew.engine.reservers import Reservers
 from anew.errors import NotFound
 from anew.jobs import Failed, Job, State
 from anew.jobs.codec import PushedJob
-from anew.store.protocol import Page
+from anew.store.selection import Page
 
 from .rig import Once, Rig, call, ignore, new_job, tick
 
@@ -167,7 +167,7 @@ def test_the_record_of_a_reservation_that_lapsed_names_its_worker(rig: Rig) -> N
     (key,) = rig.put(pushed())
     fetched(rig, "one")
     lapse(rig)
-    (record,) = rig.store.errors(key, Page())
+    (record,) = rig.store.records.errors(key, Page())
     assert (record.error_type, record.worker) == ("ReservationExpired", "one")
 
 

@@ -15,7 +15,7 @@ from anew.engine import searches as module
 from anew.engine.searches import AT_ONCE, COUNT_S, FOUND, LIST_S, WAITING, Found, Searches
 from anew.errors import ExpressionTooSlow, InternalError, InvalidExpression, Overloaded
 from anew.jq.expressions import BACKGROUND_S
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.units import parse_duration
 
 from .handloop import HandLoop

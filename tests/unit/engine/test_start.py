@@ -50,9 +50,11 @@ def test_jobs_without_a_session_are_looked_for_once_however_many_others_are_give
     rig.worker()
     again = restarted(rig, tmp_path)
     looked: list[int | None] = []
-    held_by = again.store.held_by
+    held_by = again.store.processes.held_by
     monkeypatch.setattr(
-        again.store, "held_by", lambda session, limit: looked.append(session) or held_by(session, limit)
+        again.store.processes,
+        "held_by",
+        lambda session, limit: looked.append(session) or held_by(session, limit),
     )
     assert recover(again.engine, limit=10) == 35
     assert looked.count(None) == 1
@@ -72,7 +74,7 @@ def test_a_start_that_dies_after_any_batch_is_finished_by_the_next(
         rig.do(plain(23))
         rig.worker()
         if not session_is_known:  # its jobs in flight stay behind
-            rig.do(call(lambda batch: batch.store.forget_session(batch.store.session)))
+            rig.do(call(lambda batch: batch.store.processes.forget(batch.store.session)))
         rig.store.close()
     store = FaultyStore(open_sqlite(tmp_path))
     first = Rig(store)

@@ -12,7 +12,7 @@ from anew.engine import Limits, takers
 from anew.engine.verbs import patch_one, redrive_one
 from anew.jobs import State
 from anew.jobs.patch import Patch, RetentionPatch
-from anew.store.protocol import Page
+from anew.store.selection import Page
 
 from .rig import (
     NOW,
@@ -207,8 +207,8 @@ def test_a_taker_that_falls_behind_gets_no_more_long_payloads(rig: Rig) -> None:
 def test_a_batch_that_had_its_fill_lets_no_queue_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The taker that was woken for a queue's only job fills up elsewhere, batches later: the job goes to the other one."""
     rig = Rig()
-    real = rig.store.fresh_ready
-    monkeypatch.setattr(rig.store, "fresh_ready", lambda: sorted(real(), reverse=True))
+    real = rig.store.queues.fresh_ready
+    monkeypatch.setattr(rig.store.queues, "fresh_ready", lambda: sorted(real(), reverse=True))
     both, second = queue_up(rig, (["first", "second"], 2), (["second"], 1))
     rig.engine.apply([])
     long = new_job("first", payload=b"x" * 5_000_000)
@@ -373,7 +373,7 @@ def test_a_job_that_has_failed_once_is_looked_at_also_after_its_attempts_began_a
     assert rig.job(key).attempts == 0
     assert rig.do(succeed(key)) == []
     assert rig.state(key) is None
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from anew.engine import Batch, Call, ThreadCommit, threads
 from anew.engine.threads import _Turn, _Waiter
 from anew.errors import Conflict, ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.store.sqlite import open_sqlite
 from anew.tasks.opening import open_engine
 from tests.waiting import until
@@ -123,7 +123,7 @@ def test_many_threads_get_each_its_own_answer(engine: ThreadCommit) -> None:
     assert len(set(keys)) == len(keys) == 16 * 99  # 17 + 17 + 16 rounds of one, two, three jobs: 17 + 34 + 48
     assert all(each == sorted(each) for each in given)
     store = engine.engine.store
-    assert {store.takeable(f"q{at}") for at in range(16)} == {99}
+    assert {store.queues.takeable(f"q{at}") for at in range(16)} == {99}
 
 
 def test_threads_that_take_never_share_a_job(engine: ThreadCommit) -> None:
@@ -262,7 +262,7 @@ def test_an_interruption_in_the_middle_of_a_batch_undoes_it_and_leaves_the_engin
         engine.enqueue([new_job()])
     assert not store.is_open()
     assert len(engine.enqueue([new_job()])) == 1
-    assert rig.store.takeable("mail") == 1
+    assert rig.store.queues.takeable("mail") == 1
 
 
 def test_an_interruption_after_the_commit_keeps_what_was_committed() -> None:
@@ -277,9 +277,9 @@ def test_an_interruption_after_the_commit_keeps_what_was_committed() -> None:
     engine = ThreadCommit(rig.engine)
     with pytest.raises(Interrupted):
         engine.enqueue([new_job()])
-    assert rig.store.takeable("mail") == 1
+    assert rig.store.queues.takeable("mail") == 1
     assert len(engine.enqueue([new_job()])) == 1
-    assert rig.store.takeable("mail") == 2
+    assert rig.store.queues.takeable("mail") == 2
 
 
 def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
@@ -315,7 +315,7 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
 
     in_threads(run, 3, all_wait)
     assert sorted(outcomes) == ["interrupted", "stored", "stored"]
-    assert rig.store.takeable("mail") == 2
+    assert rig.store.queues.takeable("mail") == 2
 
 
 def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> None:
@@ -357,7 +357,7 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
 
     in_threads(run, 5, all_wait)
     assert sorted(map(str, outcomes)) == ["1"] * 4 + ["interrupted"]  # the interrupted one is whoever led
-    assert rig.store.takeable("mail") == 5
+    assert rig.store.queues.takeable("mail") == 5
 
 
 # -- where another process is writing
@@ -405,7 +405,7 @@ def test_a_turn_that_comes_after_the_refusal_is_given_on(tmp_path: Path) -> None
             engine.enqueue([new_job()])
     other.engine.store.rollback()
     (key,) = other.enqueue([new_job()])
-    until(lambda: engine.engine.store.wait_until_free(20.0))
+    until(lambda: engine.engine.store.turns.wait_until_free(20.0))
     assert [row[0] for row in engine.take(None, 5).rows] == [key]
     engine.close()
     other.close()
@@ -430,7 +430,7 @@ def test_an_error_where_the_turn_has_come_is_the_leaders(
     with pytest.raises(ZeroDivisionError):
         engine.enqueue([new_job()])
     monkeypatch.undo()
-    engine.engine.store.let_go()
+    engine.engine.store.turns.let_go()
     assert len(engine.enqueue([new_job()])) == 1
 
 
@@ -440,7 +440,7 @@ def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(
     """It comes between the wait for the turn and its use."""
     engine, other = pair
     store = engine.engine.store
-    when_free = store.when_free
+    when_free = store.turns.when_free
 
     def interrupted(call: Callable[[], None]) -> None:
         came = threading.Event()
@@ -449,7 +449,7 @@ def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(
         assert came.wait(20)
         raise Interrupted
 
-    monkeypatch.setattr(store, "when_free", interrupted)
+    monkeypatch.setattr(store.turns, "when_free", interrupted)
     other.engine.store.begin(synced=False)
     with pytest.raises(Interrupted):
         engine.enqueue([new_job()])
@@ -536,7 +536,7 @@ def test_whoever_is_interrupted_as_it_leaves_leaves_all_the_same() -> None:
     with pytest.raises(Interrupted):
         engine.enqueue([new_job()])
     assert len(engine.enqueue([new_job()])) == 1
-    assert engine.engine.store.takeable("mail") == 2
+    assert engine.engine.store.queues.takeable("mail") == 2
     engine.close()
 
 

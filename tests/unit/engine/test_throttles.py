@@ -113,7 +113,7 @@ def test_a_stream_of_all_queues_takes_what_stands_behind_a_saturated_one(rig: Ri
     )
     worker = rig.worker()
     assert [row[1] for row in worker.rows] == ["mail", "bulk", "bulk"]
-    assert rig.store.any_ready() is False
+    assert rig.store.queues.any_ready() is False
 
 
 def test_a_stream_of_several_queues_does_so_too(rig: Rig) -> None:
@@ -173,7 +173,7 @@ def test_a_limit_that_says_nothing_or_cannot_be_is_refused_by_both_verbs() -> No
 def test_the_same_limits_again_write_nothing(rig: Rig) -> None:
     limit(rig, scraper=THREE)
     written: list[object] = []
-    rig.store.limit = written.append  # type: ignore[method-assign, assignment]
+    rig.store.slots.limit = written.append  # type: ignore[method-assign, assignment]
     limit(rig, scraper=THREE)
     assert written == []
 
@@ -181,9 +181,9 @@ def test_the_same_limits_again_write_nothing(rig: Rig) -> None:
 def test_a_paused_queue_with_a_limit_hands_out_nothing(rig: Rig) -> None:
     limit(rig, scraper=THREE)
     rig.put(pushed("a"))
-    rig.do(call(lambda batch: batch.store.pause(["scraper"], True)))
+    rig.do(call(lambda batch: batch.store.queues.pause(["scraper"], True)))
     assert fetch(rig) is None
-    rig.do(call(lambda batch: batch.store.pause(["scraper"], False)))
+    rig.do(call(lambda batch: batch.store.queues.pause(["scraper"], False)))
     assert fetch(rig) == "a"
 
 
@@ -278,7 +278,7 @@ def test_a_slot_frees_itself_when_its_time_is_over_though_its_job_runs_on() -> N
     assert second.jid is None
     group.loop.advance(1)
     assert second.jid == "b"
-    assert group.rig.store.counts()["scraper"][State.IN_FLIGHT] == 2
+    assert group.rig.store.queues.counts()["scraper"][State.IN_FLIGHT] == 2
 
 
 def test_streams_go_on_when_a_slots_time_is_over(rig: Rig) -> None:
@@ -320,7 +320,7 @@ def test_slots_taken_one_after_the_other_go_one_after_the_other(rig: Rig) -> Non
 def test_queues_without_limits_look_at_no_slot(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     limit(rig, scraper=EACH)
     asked: list[object] = []
-    monkeypatch.setattr(rig.store._queues.slots, "free", lambda *args: asked.append(args))  # type: ignore[attr-defined]
+    monkeypatch.setattr(rig.store.slots, "free", lambda *args: asked.append(args))  # type: ignore[attr-defined]
     keys = rig.put(*[new_job("mail") for _ in range(3)])
     rig.worker(["mail"])
     rig.do(succeed(*keys))
@@ -375,7 +375,7 @@ def test_slots_of_a_process_that_was_killed_stay_with_its_reservations(tmp_path:
     assert [fetch(first, worker="w1"), fetch(first, worker="w2")] == ["s0", "s1"]
     first.store.close()
     second = Rig(open_sqlite(tmp_path))
-    assert second.store.limits == {"scraper": TIMED}
+    assert second.store.slots.limits == {"scraper": TIMED}
     assert fetch(second) is None
     ack(second, "s0")
     assert [fetch(second), fetch(second)] == ["s2", None]
@@ -407,7 +407,7 @@ def test_limits_that_do_not_last_hold_nothing() -> None:
     rig.put(pushed("a"))
     store.commits[:] = [StoreFull("full"), StoreFull("full"), StoreFull("full")]
     rig.do(call(set_throttles({"scraper": Throttle(concurrency=0)})))
-    assert store.limits == {}
+    assert store.slots.limits == {}
     store.commits.clear()
     assert fetch(rig) == "a"
 
@@ -425,12 +425,12 @@ def test_new_jobs_of_a_saturated_queue_tell_nobody(rig: Rig) -> None:
 def test_a_programs_limit_outlives_the_configurations_and_gives_way_to_it(rig: Rig) -> None:
     rig.do(call(limit_queue("mail", Throttle(rate=rate(1, 1_000)))))
     rig.do(call(set_throttles({"news": Throttle(concurrency=1)})))
-    assert set(rig.store.limits) == {"mail", "news"}
+    assert set(rig.store.slots.limits) == {"mail", "news"}
     refused = rig.do(call(limit_queue("news", None)))
     assert isinstance(refused, Conflict)
     assert "the server's configuration limits the queue 'news'" in str(refused)
     rig.do(call(limit_queue("mail", None)))
-    assert set(rig.store.limits) == {"news"}
+    assert set(rig.store.slots.limits) == {"news"}
 
 
 # -- for somebody who looks

@@ -8,7 +8,7 @@ import pytest
 
 from anew.clock import ManualClock
 from anew.engine import Limits
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.store.sqlite import open_sqlite
 
 from .failing import Failing, picture, undone
@@ -111,10 +111,10 @@ def test_a_failure_that_did_not_last_leaves_no_record(rig: Failing, error: Excep
     rig.fail_next(error, error, error)
     rig.do(fail(key))
     assert rig.job(key).attempts == 0
-    assert rig.store.errors(key, Page()) == []
+    assert rig.store.records.errors(key, Page()) == []
     rig.fail_next()
     assert rig.do(fail(key)).attempts == 1
-    assert len(rig.store.errors(key, Page())) == 1
+    assert len(rig.store.records.errors(key, Page())) == 1
 
 
 def test_the_counters_of_what_happened_count_what_lasted(rig: Failing) -> None:

@@ -57,11 +57,11 @@ def test_a_dead_process_keeps_its_row_until_all_that_it_held_is_given_back(tmp_p
 
     dies(tmp_path, take)
     assert ready_total(rig.store) == 0
-    assert len(rig.store.sessions()) == 2
+    assert len(rig.store.processes.sessions()) == 2
     assert run_all(rig) == [True, True, False]
     assert ready_total(rig.store) == len(keys)
     assert {job.interruptions for job in rig.store.load(keys)} == {1}
-    assert [session.id for session in rig.store.sessions()] == [rig.store.session]
+    assert [session.id for session in rig.store.processes.sessions()] == [rig.store.session]
     rig.store.close()
 
 

@@ -13,7 +13,8 @@ from anew.engine import Batch, Call, Engine, Enqueue, Fail, Succeed, Taker, verb
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Defaults, Failed, Job, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
-from anew.store.protocol import Filter, Page, TakenRow
+from anew.store.protocol import TakenRow
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import open_sqlite
 
 NOW = 1_700_000_000_000
@@ -92,7 +93,7 @@ class Bench:
             states[job.state] = states.get(job.state, 0) + 1
         known = {
             queue: {state: n for state, n in states.items() if n}
-            for queue, states in self.store.counts().items()
+            for queue, states in self.store.queues.counts().items()
         }
         assert known == counted
 
@@ -165,7 +166,7 @@ def test_zizq_80_deleting_everything_frees_every_slot(bench: Bench) -> None:
     assert len(taker.held) == 2
     assert bench.call(Batch.delete_all) == 6
     assert (taker.held, bench.engine.dispatcher.holders) == ({}, {})
-    assert bench.store.counts() == {}
+    assert bench.store.queues.counts() == {}
     new = bench.enqueue(2)
     assert bench.given[2:] == new
 
@@ -211,7 +212,7 @@ def test_a_redriven_job_may_begin_its_policy_again(bench: Bench) -> None:
     bench.taker(queues=("dying",))
     (after,) = bench.apply(Fail(key, Failed(message="again"), print))
     assert (after.state, after.attempts) == (State.RETRYING, 1)
-    assert [record.message for record in bench.store.errors(key, Page())] == ["m", "again"]
+    assert [record.message for record in bench.store.records.errors(key, Page())] == ["m", "again"]
 
 
 def test_what_cannot_be_redriven(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from anew.engine.bulk import CHUNK
 from anew.fwp import globs
 from anew.fwp.policies import DEAD_MS
 from anew.jobs import State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from tests.unit.engine.rig import ALL
 
 from .desk import Desk

@@ -14,7 +14,7 @@ from anew.fwp import commands, long_lines, pushing
 from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 
 from .desk import Desk, Peer
 

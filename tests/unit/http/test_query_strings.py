@@ -19,7 +19,7 @@ from anew.http.query_strings import (
     selection,
 )
 from anew.jobs import IdText, State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 
 IDS = IdText("tag000000")
 MAX_KEY = (1 << 63) - 1

@@ -18,7 +18,7 @@ from anew.jobs import ErrorRecord, IdText, Job
 from anew.net import chunks
 from anew.net.chunks import Chunks
 from anew.net.seam import WireCounters
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from tests.unit.jobs.helpers import make_job
 
 from .asked import Asked

@@ -268,20 +268,19 @@ def test_a_bomb_leaves_the_request_beside_it_alone() -> None:
     results: list[object] = []
 
     def explode() -> None:
-        try:
-            expressions.matching("def f: f; f", [NULL])
-        except ExpressionTooSlow as error:
-            results.append(error)
+        for _ in range(3):
+            try:
+                expressions.matching("def f: f; f", [NULL])
+            except ExpressionTooSlow as error:
+                results.append(error)
 
     try:
-        threads = [threading.Thread(target=explode) for _ in range(3)]
-        for thread in threads:
-            thread.start()
+        thread = threading.Thread(target=explode)
+        thread.start()
         for _ in range(20):
             assert expressions.matching(". == 1", [b"1"]) == [True]
             assert expressions.folded("true", "$new", b"1", b"2") == b"2"
-        for thread in threads:
-            thread.join()
+        thread.join()
         assert len(results) == 3
     finally:
         expressions.close()

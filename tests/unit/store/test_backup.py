@@ -14,7 +14,7 @@ import pytest
 
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreFailed, StoreFull
 from anew.jobs import State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sql import SqlStore
 from anew.store.sqlite import Places, back_up, backup, open_sqlite, restore
 from tests.conformance.helpers import check_counts, new_job, put, take, told
@@ -97,7 +97,7 @@ def test_the_holds_in_a_copy_belong_to_nobody(places: Places, store: SqlStore, t
     restore(tmp_path / "copy.db", other, quiet)
     again = open_sqlite(other)
     again.begin(synced=False)
-    assert [session.alive for session in again.sessions()] == [False, True]
+    assert [session.alive for session in again.processes.sessions()] == [False, True]
     again.rollback()
     assert [job.key for job in again.load(range(9)) if job.state is State.IN_FLIGHT] == [1]
     again.close()

@@ -12,7 +12,7 @@ from anew.app.doctor import look_over, make_anew
 from anew.clock import SystemClock
 from anew.errors import NotFound, StoreFailed
 from anew.jobs import State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sqlite import Places, examination, examine, open_sqlite, opening
 from tests.conformance.helpers import batch, change, check_counts, hold, new_job, put
 

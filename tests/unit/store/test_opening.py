@@ -147,7 +147,7 @@ def test_directory_and_files_are_their_owners_only(tmp_path: Path) -> None:
     try:
         store = open_sqlite(directory)
         give_key(store, 1)
-        store.listen()
+        store.processes.listen()
         modes = {path.name: mode(path) for path in directory.iterdir()}
         store.close()
     finally:

@@ -13,7 +13,7 @@ import pytest
 from anew.jobs import HoldKind, NewJob, State
 from anew.jobs.hooks import Hook
 from anew.jobs.key_limits import KeyStanding
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sql.filters import find_statement
 from anew.store.sql.rows import BLOCKED, CODE, IN_FLIGHT, READY
 from anew.store.sqlite import open_sqlite
@@ -442,7 +442,7 @@ def test_queues_with_ready_jobs_are_found_among_many_by_few_statements(tmp_path:
     store.begin(synced=False)
     ran: list[str] = []
     store._link.connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
-    assert sorted(store.ready_among({f"q{n}" for n in range(192)})) == ["q7", "q9"]
+    assert sorted(store.queues.ready_among({f"q{n}" for n in range(192)})) == ["q7", "q9"]
     assert len(ran) == (1 if others == 0 else 3)  # 128 queues in one of the further ones, 64 in the other
     store.rollback()
     store.close()

@@ -20,7 +20,7 @@ from anew.jobs import NewJob
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import Scope, text_digest
 from anew.store.postgres import link, open_postgres, opening
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.tasks.opening import open_engine
 from tests.conformance.helpers import ALL, batch, new_job, put
 from tests.postgres import cancel_wait, empty_database, no_standby_confirms, waiting_for_standby

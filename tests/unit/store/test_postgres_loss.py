@@ -18,7 +18,8 @@ from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed
 from anew.jobs import HoldKind, NewJob
 from anew.store.postgres import link, open_postgres, opening
 from anew.store.postgres.presence import GRACE_S, Grace
-from anew.store.protocol import Filter, Store
+from anew.store.protocol import Store
+from anew.store.selection import Filter
 from anew.tasks.opening import open_engine
 from tests.conformance.helpers import ALL, NOW, batch, new_job, put, stage, take, told
 from tests.postgres import empty_database, socket_path, url_through
@@ -72,7 +73,7 @@ def begin(store: Store) -> bool:
         try:
             return store.begin(synced=True)
         except StoreBusy:
-            assert store.wait_until_free(LONG_S)
+            assert store.turns.wait_until_free(LONG_S)
 
 
 def enqueue(engine: ThreadCommit, n: int = 1) -> list[int]:
@@ -134,12 +135,12 @@ def test_a_look_from_outside_of_a_batch_is_refused_and_the_next_ones_are_not(
     proxy.cut()
     with pytest.raises(StoreBusy):
         store.load([1])
-    assert store.has_changed(), "so that a batch comes, which finds the new connection"
-    assert str(store.busy()).startswith("the connection to the database was lost")
+    assert store.turns.has_changed(), "so that a batch comes, which finds the new connection"
+    assert str(store.turns.busy()).startswith("the connection to the database was lost")
     begin(store)
     store.rollback()
     assert [job.key for job in store.load([1])] == [1]
-    assert not store.has_changed()
+    assert not store.turns.has_changed()
 
 
 def test_a_batch_that_had_not_come_to_its_commit_is_applied_again(
@@ -399,10 +400,10 @@ def test_reliability_35_who_was_taken_for_dead_goes_on_under_another_session(
     session = store.session
     (row,) = take(store, limit=1, owner=session, kind=HoldKind.SESSION, deadline=None)
     with batch(other.engine.store):
-        assert other.engine.store.release(other.engine.store.held_by(session, 10), NOW, interrupted=True) == [
-            row[0]
-        ]
-        other.engine.store.forget_session(session)
+        assert other.engine.store.release(
+            other.engine.store.processes.held_by(session, 10), NOW, interrupted=True
+        ) == [row[0]]
+        other.engine.store.processes.forget(session)
     with pytest.raises(StoreBusy, match="taken for dead: it was cut off from the database for too long"):
         store.begin(synced=True)
     begin(store)
@@ -419,7 +420,7 @@ def test_parts_of_a_long_payload_that_were_removed_with_a_session_are_not_taken_
     with batch(store):
         stage(store, 7, [long], (0, 0), 1)
     with batch(other.engine.store):
-        other.engine.store.forget_session(store.session)
+        other.engine.store.processes.forget(store.session)
         other.engine.store.staging.unstage_abandoned()
     begin(store)
     stage(store, 9, [long], (0, 0), 1)
@@ -443,7 +444,7 @@ def test_a_long_payload_whose_first_parts_went_with_a_session_is_refused(
     program.apply(Call(lambda batch: None, lambda result: None))
     program.engine.apply([ops.pop()])
     with batch(other.engine.store):
-        other.engine.store.forget_session(program.engine.store.session)
+        other.engine.store.processes.forget(program.engine.store.session)
         other.engine.store.staging.unstage_abandoned()
     while ops and not results:
         wait_and_apply(program.engine, [ops.pop(0)])
@@ -454,11 +455,11 @@ def test_a_long_payload_whose_first_parts_went_with_a_session_is_refused(
 
 
 def test_word_of_ready_jobs_comes_again_after_a_loss(store: Store, proxy: Proxy, other: ThreadCommit) -> None:
-    wakes = store.listen()
+    wakes = store.processes.listen()
     assert wakes is not None
     proxy.cut()
     until(lambda: wakes in select_readable(wakes))
-    store.hear()
+    store.processes.hear()
 
     def told_of_jobs() -> bool:
         enqueue(other)
@@ -481,15 +482,15 @@ def test_notes_of_what_has_begun_outlive_the_process_and_go_with_its_session(
     store: Store, other: ThreadCommit, database: str
 ) -> None:
     theirs = other.engine.store
-    assert theirs.begun(store.session) is None
-    store.note_begun(0, 0)
-    until(lambda: theirs.begun(store.session) == frozenset())
-    store.note_begun(1, 11)
-    store.note_begun(2, 12)
-    store.note_begun(1, 13)
-    until(lambda: theirs.begun(store.session) == {12, 13})
+    assert theirs.processes.begun(store.session) is None
+    store.processes.note_begun(0, 0)
+    until(lambda: theirs.processes.begun(store.session) == frozenset())
+    store.processes.note_begun(1, 11)
+    store.processes.note_begun(2, 12)
+    store.processes.note_begun(1, 13)
+    until(lambda: theirs.processes.begun(store.session) == {12, 13})
     with batch(theirs):
-        theirs.forget_session(store.session)
+        theirs.processes.forget(store.session)
     with psycopg.connect(database) as admin:
         assert admin.execute("SELECT count(*) FROM anew.begun").fetchall() == [(0,)]
 
@@ -498,28 +499,28 @@ def test_notes_are_made_again_after_a_loss_and_for_a_new_session(
     store: Store, other: ThreadCommit, proxy: Proxy
 ) -> None:
     theirs = other.engine.store
-    store.note_begun(1, 11)
-    until(lambda: theirs.begun(store.session) == {11})
+    store.processes.note_begun(1, 11)
+    until(lambda: theirs.processes.begun(store.session) == {11})
     proxy.cut()
 
     def again() -> bool:
-        store.note_begun(2, 12)
-        return theirs.begun(store.session) == {11, 12}
+        store.processes.note_begun(2, 12)
+        return theirs.processes.begun(store.session) == {11, 12}
 
     until(again)
     with batch(theirs):
-        theirs.forget_session(store.session)
+        theirs.processes.forget(store.session)
     begin(store)
     store.rollback()
-    until(lambda: theirs.begun(store.session) == {11, 12})
+    until(lambda: theirs.processes.begun(store.session) == {11, 12})
 
 
 def test_a_note_waits_for_nobody(store: Store, proxy: Proxy) -> None:
     """And libpq keeps no more of them than some."""
-    store.note_begun(0, 0)
+    store.processes.note_begun(0, 0)
     proxy.swallows = True
     for slot in range(3_000):
-        store.note_begun(slot, slot + 1)
+        store.processes.note_begun(slot, slot + 1)
     notes = store._link._notes  # type: ignore[attr-defined]
     assert notes._connection is None, "with so many without an answer it counts as lost"
     assert len(notes._slots) == 3_000, "all are noted for the next connection"
@@ -535,7 +536,7 @@ def test_a_forked_child_refuses_everything_and_leaves_the_parents_connections_al
 ) -> None:
     put(store, new_job())
     reader = store.reader()
-    store.note_begun(0, 0)
+    store.processes.note_begun(0, 0)
     child = os.fork()
     if child == 0:
         status = 1
@@ -567,7 +568,7 @@ def test_a_forked_child_does_not_keep_its_parents_session_alive(database: str) -
     parent = os.fork()
     if parent == 0:
         store = open_postgres(database)
-        store.note_begun(0, 0)
+        store.processes.note_begun(0, 0)
         child = os.fork()
         if child == 0:
             os.write(ready[1], b"%d" % store.session)

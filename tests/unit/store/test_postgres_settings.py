@@ -89,7 +89,7 @@ def test_one_that_takes_over_and_does_not_sync_is_waited_with(database: str) -> 
                 store.begin(synced=True)
                 break
             except StoreBusy:
-                assert store.wait_until_free(20.0)
+                assert store.turns.wait_until_free(20.0)
         store.rollback()
         store.close()
 

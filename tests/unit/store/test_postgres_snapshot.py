@@ -75,7 +75,7 @@ def test_reliability_40_a_take_steps_over_no_job_that_has_gone_while_a_snapshot_
     worker = rig.worker(prefetch=GONE)
     rig.do(succeed(*worker.keys))
     rig.leave(worker)
-    assert rig.store.counts() == {}
+    assert rig.store.queues.counts() == {}
     rig.do(plain(300))
 
     read |= {"SELECT id, queue, type, priority": [], "SELECT column1, (SELECT priority FROM job": []}

@@ -14,7 +14,7 @@ from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.store.postgres import open_postgres
 from anew.store.postgres.texts import column
 from anew.store.postgres.words import STATEMENTS
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from tests.postgres import empty_database
 from tests.unit.engine.rig import Rig, enqueue, fail, new_job
 
@@ -66,7 +66,7 @@ def test_what_only_describes_is_kept_with_another_character(rig: Rig) -> None:
     (key,) = rig.put(new_job())
     rig.worker()
     rig.do(fail(key, message="a\0b"))
-    (record,) = rig.store.errors(key, Page(limit=10))
+    (record,) = rig.store.records.errors(key, Page(limit=10))
     assert record.message == "a\ufffdb"
 
 

@@ -51,9 +51,9 @@ def test_what_an_older_program_has_counted_goes_on(older: object, url: str) -> N
         (key,) = rig.do(plain(1, queue="sms")).keys
         worker = rig.worker()
         assert worker.keys == [key]
-        assert rig.store.counts()["sms"][State.IN_FLIGHT] == 1
+        assert rig.store.queues.counts()["sms"][State.IN_FLIGHT] == 1
         rig.do(succeed(key))
-        assert sum(rig.store.counts().get("sms", {}).values()) == 0
+        assert sum(rig.store.queues.counts().get("sms", {}).values()) == 0
         assert reader.listed() == {"mail": True, "sms": False}
         with connect(url) as looking:
             for table, rows in (("queue", 2), ("turn", 1), ("day", 2)):

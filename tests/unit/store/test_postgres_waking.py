@@ -67,7 +67,7 @@ def test_reliability_41_no_transaction_with_jobs_waits_for_the_lock_of_a_notify(
         with psycopg.connect(database) as shop:
             shop.execute("SET LOCAL synchronous_commit = off")
             shop.execute("SELECT anew.enqueue('pack')")
-        assert store.has_changed(), "the row is found without being told of it"
+        assert store.turns.has_changed(), "the row is found without being told of it"
         before = store._link._presence._connection
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
@@ -123,9 +123,9 @@ def test_reliability_41_others_are_told_after_commits_and_few_times(database: st
 def test_who_waits_in_another_process_has_a_job_soon(database: str) -> None:
     """Here because it is told: its own look would come much later."""
     with opened(database) as program, opened(database) as other:
-        wakes = other.engine.store.listen()
+        wakes = other.engine.store.processes.listen()
         assert wakes is not None
-        other.engine.store.hear()
+        other.engine.store.processes.hear()
         enqueue(program)
         assert select.select([wakes], [], [], 20.0)[0]
         assert len(other.take(["q"], 1).rows) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from anew.jobs import State
 from anew.store.postgres.words import STATEMENTS as POSTGRES
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sql.filters import count_statement, find_statement, where_clause
 from anew.store.sql.statements import WIDTH, Statements, in_lists, in_widths
 from anew.store.sqlite.words import STATEMENTS

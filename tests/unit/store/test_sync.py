@@ -178,7 +178,7 @@ def test_relaxed_syncs_no_commit(relaxed: Rig) -> None:
     relaxed.take_everything()
     assert relaxed.syncs_of(some_jobs()) == 0
     assert relaxed.syncs_of(Succeed([row[0] for row in relaxed.rows], nobody)) == 0
-    assert relaxed.store.counts() == {}
+    assert relaxed.store.queues.counts() == {}
 
 
 def test_opening_syncs_what_it_writes(tmp_path: Path) -> None:

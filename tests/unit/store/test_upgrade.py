@@ -15,7 +15,7 @@ from anew.engine import Engine, recover
 from anew.errors import StoreBusy
 from anew.jobs import Defaults, State
 from anew.jobs.cron_entry import CronGroup
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.sql import SqlStore
 from anew.store.sql.migrations import migrations
 from anew.store.sqlite import Places, open_sqlite
@@ -160,21 +160,21 @@ def test_counters_heads_and_times_are_right(store: SqlStore) -> None:
     with batch(store):
         assert store.reap(NOW + 250, 10) == 2
     assert store.find(Filter(), ALL) == [1, 2, 3, 4, 5, 6, 7, 10, 11]
-    assert store.errors(9, Page()) == []
+    assert store.records.errors(9, Page()) == []
     check_counts(store)
     store.close()
 
 
 def test_failures_are_there_and_go_with_their_jobs(store: SqlStore) -> None:
     for key, times in ATTEMPTS.items():
-        records = store.errors(key, ALL)
+        records = store.records.errors(key, ALL)
         assert [record.attempt for record in records] == list(range(1, times + 1))
         assert {(record.message, record.backtrace) for record in records} == {("für nichts", "at 1")}
     sizes = dict(store._link.connection.execute("SELECT id, record_bytes FROM job WHERE records > 0"))
     assert sizes == {key: times * 15 for key, times in ATTEMPTS.items()}
     with batch(store):
         store.delete([9, 10])
-    assert store.errors(9, Page()) == store.errors(10, Page()) == []
+    assert store.records.errors(9, Page()) == store.records.errors(10, Page()) == []
     store.close()
 
 

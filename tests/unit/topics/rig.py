@@ -134,7 +134,7 @@ class Topics:
     def run(self, until_ms: int = 1 << 41) -> None:
         """Send whatever comes until an instant (ms from the start), moving the clock from one due time to the next."""
         while True:
-            while self.turn() or self.do(lambda batch: batch.store.takeable(QUEUE)):
+            while self.turn() or self.do(lambda batch: batch.store.queues.takeable(QUEUE)):
                 pass
             due = self.engine.wake_at
             if due is None or due - NOW > until_ms:

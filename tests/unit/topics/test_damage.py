@@ -196,7 +196,7 @@ def test_a_damaged_message_says_so_and_what_makes_its_deliveries_ends(topics: Da
     assert [one.data for one in topics.requests] == [2]
     with pytest.raises(CorruptRow, match="stored of this message cannot be read"):
         topics.do(reading.message(first.ids[0]))
-    assert topics.do(lambda batch: batch.store.takeable(QUEUE)) == 0
+    assert topics.do(lambda batch: batch.store.queues.takeable(QUEUE)) == 0
 
 
 def test_a_damaged_task_ends(topics: Damaged) -> None:

@@ -11,7 +11,7 @@ import pytest
 from anew.engine import Batch, take_for_session
 from anew.errors import Conflict, NotFound
 from anew.jobs import NewJob, State
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.topics.documents import NewMessage
 from anew.topics.exchange import Answer
 from anew.topics.publishing import QUEUE, publish
@@ -412,7 +412,7 @@ def test_who_takes_from_all_queues_gets_no_delivery_and_what_is_none_dies_visibl
     assert [row[1] for row in topics.do(lambda batch: take_for_session(batch, None, 10).rows)] == ["mail"]
     topics.run()
     assert topics.statuses() == ["delivered"]
-    counts = topics.do(lambda batch: batch.store.counts([QUEUE]))
+    counts = topics.do(lambda batch: batch.store.queues.counts([QUEUE]))
     assert counts[QUEUE][State.DEAD] == 1
 
 

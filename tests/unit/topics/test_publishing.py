@@ -128,7 +128,8 @@ def test_notifications_50_a_throttled_delivery_is_held_up_once_and_seen_as_such(
     rows = topics.deliveries()
     assert [row.attempts for row in rows] == [0, 0, 0]
     assert all(
-        topics.do(lambda batch, row=row: batch.store.count_outcomes(row.job, "snoozed")) == 0 for row in rows
+        topics.do(lambda batch, row=row: batch.store.records.count_outcomes(row.job, "snoozed")) == 0
+        for row in rows
     )
     topics.settle([Sent(running, OK)])
     topics.run()

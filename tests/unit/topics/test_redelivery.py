@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from anew.errors import Conflict, PayloadExpired
-from anew.store.protocol import Filter, Page
+from anew.store.selection import Filter, Page
 from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer
 from anew.topics.reading import deliveries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob, PushedJob
@@ -25,34 +25,22 @@ from anew.store.sql.rows import (
 )
 from anew.store.sql.statements import Run, in_widths, write_rows
 
-Occupy = Callable[[Iterable[tuple[int, str, str]], int], None]
-"""`anew.store.sql.takes.Takes.occupy`."""
-
 
 class Arrivals:
     """Writes the new jobs of one store; `anew.store.protocol.Store` says what its verbs do.
 
     Args:
         run: Runs a statement on the writer's connection.
-        queues: Where they are counted.
+        queues: Where they are counted, with the slots of those that come in flight.
         payloads: Where long payloads go.
         records: Where those that come with their past have theirs.
-        occupy: Writes who has the slots of those that come in flight.
 
     Attributes:
         newest: The largest key that was stored; the store sets it where it reads the rows anew.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        queues: Queues,
-        payloads: Payloads,
-        records: Records,
-        occupy: Occupy,
-    ) -> None:
-        self._run, self._queues, self._payloads = run, queues, payloads
-        self._records, self._occupy = records, occupy
+    def __init__(self, run: Run, queues: Queues, payloads: Payloads, records: Records) -> None:
+        self._run, self._queues, self._payloads, self._records = run, queues, payloads, records
         self.newest = 0
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
@@ -116,7 +104,7 @@ class Arrivals:
         self._came(rows)
         if self._queues.slots.limits:
             held = [(key, job.queue, job.reserved.worker) for key, job in pairs if job.reserved is not None]
-            self._occupy(held, hold.now)
+            self._queues.slots.occupy(held, hold.now)
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:

@@ -17,7 +17,7 @@ _STATE_AT = _FIELDS.index("state")
 
 
 class Breakers:
-    """The breakers of one store; `anew.store.protocol.Store` says what its verbs do.
+    """The breakers of one store; `anew.store.breaker_rows.BreakerRows` says what its verbs do.
 
     Args:
         run: Runs a statement on the writer's connection.
@@ -26,7 +26,7 @@ class Breakers:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
+    def read(self, keys: Sequence[str] | None) -> list[BreakerRow]:
         if keys is None:
             return [breaker_of(row) for row in self._run("all_breakers").fetchall()]
         rows: list[BreakerRow] = []
@@ -35,7 +35,7 @@ class Breakers:
             rows += [breaker_of(row) for row in found]
         return rows
 
-    def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
+    def write(self, rows: Sequence[BreakerRow]) -> None:
         for part in in_widths(rows):
             values = chain.from_iterable(astuple(row) for row in part)
             self._run("write_breakers", tuple(values), len(part))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 
 from anew.jobs.state import ENDED, State
-from anew.store.protocol import Filter, Page, Range
+from anew.store.selection import Filter, Page, Range
 from anew.store.sql.rows import STATE
 
 Bound = list[object]

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from anew.clock import Clock
-from anew.errors import AnewError, StoreBusy
+from anew.errors import AnewError
+from anew.store.processes import Turns
 from anew.store.protocol import Device, Identity, OutboxRows
 from anew.store.sql.reader import ReadLink
 from anew.store.sql.statements import Run, Statements
@@ -15,8 +16,8 @@ MOST_SLOTS = 4_096
 """Slots of a process whose jobs `note_begun` notes: more than it runs at one time."""
 
 
-class Link(Protocol):
-    """A process's way to one store. What has no text here is said in `anew.store.protocol.Store`.
+class Link(Turns, Protocol):
+    """A process's way to one store. What has no text here is said in `anew.store.protocol.Store` and `anew.store.processes`.
 
     Attributes:
         identity: What the store keeps about itself.
@@ -59,16 +60,6 @@ class Link(Protocol):
         """Undo the transaction, if one is open; then `forget` is called, before anybody else may write."""
 
     def is_open(self) -> bool: ...
-
-    def busy(self) -> StoreBusy: ...
-
-    def when_free(self, call: Callable[[], None]) -> None: ...
-
-    def wait_until_free(self, timeout_s: float) -> bool: ...
-
-    def let_go(self) -> None: ...
-
-    def has_changed(self) -> bool: ...
 
     def explain(self, error: Exception) -> AnewError | None: ...
 

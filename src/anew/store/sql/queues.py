@@ -82,7 +82,7 @@ class _Queue:
 
 
 class Queues:
-    """The rows of one store's queues. What has no text here is said in `anew.store.protocol.Store`.
+    """The rows of one store's queues. What has no text here is said in `anew.store.queue_rows.QueueRows`.
 
     Memory is a cache of the rows: a queue's row is read when it is needed first, written before each commit, and forgotten
     after a rollback and when another process has written. Where a queue's ready jobs have changed, its head is looked up when
@@ -91,14 +91,15 @@ class Queues:
     Args:
         run: Runs a statement on the writer's connection, with its own cursor for each.
         write: Runs one that gives nothing, with one cursor for all: it takes half the time.
+        suspect: Called where a name is no UTF-8.
 
     Attributes:
         slots: What bounds the jobs in flight of some queues.
     """
 
-    def __init__(self, run: Run, write: Run) -> None:
-        self._run, self._alter = run, write
-        self.slots = Slots(run)
+    def __init__(self, run: Run, write: Run, suspect: Callable[[], None]) -> None:
+        self._run, self._alter, self._suspect = run, write, suspect
+        self.slots = Slots(run, self._touch_all)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
         # No head in a row stands before it: searches begin there, see `_Queue.start`.
@@ -212,25 +213,24 @@ class Queues:
             if into is not None:
                 jobs[into] += n
 
-    def takeable(self, name: str, worker: str | None = None) -> int:
-        queue = self._known.get(name) or self._get(name)
-        ready = 0 if queue.flags[1] else queue.jobs[_READY_AT]
-        if ready <= 0 or name not in self.slots.limits:
+    def takeable(self, queue: str, worker: str | None = None) -> int:
+        known = self._known.get(queue) or self._get(queue)
+        ready = 0 if known.flags[1] else known.jobs[_READY_AT]
+        if ready <= 0 or queue not in self.slots.limits:
             return ready
-        return self.slots.free(name, ready, queue.jobs[_IN_FLIGHT_AT], worker)
+        return self.slots.free(queue, ready, known.jobs[_IN_FLIGHT_AT], worker)
 
     def cap(self, name: str, wanted: int) -> int:
         """Give how many of so many wanted jobs a queue's limit leaves to somebody without an id."""
         return min(wanted, self.takeable(name, "")) if name in self.slots.limits else wanted
 
-    def touched_ready(self) -> list[str]:
-        """List the queues that may have jobs to take since the open transaction began, and that have some."""
+    def fresh_ready(self) -> list[str]:
         touched = self._ready_before
         if self.slots.over:
             touched = {**touched, **dict.fromkeys(self.slots.over, 0)}
         return [name for name in touched if self.takeable(name) > 0]
 
-    def touch(self, names: Iterable[str]) -> None:
+    def _touch_all(self, names: Iterable[str]) -> None:
         """Have the open transaction look at queues again of which more may be taken now."""
         for name in names:
             self._touch(name)
@@ -239,8 +239,14 @@ class Queues:
         if name not in self._ready_before:
             self._ready_before[name] = self.takeable(name)
 
-    def snapshot(self, queues: Collection[str] | None = None) -> Counted:
-        """Give the counters of some queues, or of all, as the open transaction has them; queues without a job are left out."""
+    def counts(self, queues: Collection[str] | None = None) -> Counted:
+        try:
+            return self._counted(queues)
+        except UnicodeDecodeError:
+            self._suspect()
+            raise
+
+    def _counted(self, queues: Collection[str] | None) -> Counted:
         if queues is None:
             found = self._run("read_counters").fetchall()
         else:
@@ -253,34 +259,31 @@ class Queues:
 
     def total(self) -> int:
         """Count all jobs."""
-        return sum(sum(states.values()) for states in self.snapshot().values())
+        return sum(sum(states.values()) for states in self.counts().values())
 
     # -- flags
 
-    def list_names(self, names: Iterable[str]) -> None:
-        """Have queues stay listed when they have no job."""
-        for name in names:
+    def list_names(self, queues: Iterable[str]) -> None:
+        for name in queues:
             queue = self._get(name)
             if not queue.flags[0]:
                 queue.flags = (1, queue.flags[1])
                 self._changed[name] = queue
 
-    def pause(self, names: Collection[str] | None, paused: bool) -> None:
-        """Have queues that are listed or have ready jobs, some or all, hand out nothing, or again what they have."""
+    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
         self._flush()
-        if names is None:
-            names = [name for (name,) in self._run("known_queues").fetchall()]
-        self.read(names)
-        for name in names:
+        if queues is None:
+            queues = [name for (name,) in self._run("known_queues").fetchall()]
+        self.read(queues)
+        for name in queues:
             queue = self._get(name)
             if queue.flags[1] != paused and (queue.flags[0] or queue.ready() > 0):
                 self._set_flags(name, (1, int(paused)))
 
-    def unlist(self, names: Collection[str] | None) -> None:
-        """Drop the flags of queues, some or all."""
+    def unlist(self, queues: Collection[str] | None) -> None:
         self._flush()
         flagged = [name for (name,) in self._run("flagged_queues").fetchall()]
-        for name in flagged if names is None else names:
+        for name in flagged if queues is None else queues:
             self._set_flags(name, (0, 0))
 
     def _set_flags(self, name: str, flags: tuple[int, int]) -> None:
@@ -336,7 +339,6 @@ class Queues:
         return bool(self._first_foreign(1))
 
     def ready_among(self, queues: Collection[str]) -> list[str]:
-        """Of some queues, give those that have ready jobs; looks at no more heads than there are queues."""
         heads = self._first_heads(len(queues) + 1)
         if len(heads) <= len(queues):
             return [name for _, _, name in heads if name in queues]

@@ -12,7 +12,8 @@ from anew.jobs.breaker import BreakerRow
 from anew.jobs.key_limits import Place
 from anew.store.limit_rows import COUNTED_OF_A_KEY, LimitedKey, LimitedKeys
 from anew.store.page_reads import Due, FailureGroup, Process, QueueRow, StoreFacts
-from anew.store.protocol import Filter, JobList, Lengths, Page, Recount
+from anew.store.protocol import JobList, Lengths, Recount
+from anew.store.selection import Filter, Page
 from anew.store.sql.breakers import breaker_of
 from anew.store.sql.filters import Bound, count_statement, find_statement
 from anew.store.sql.job_lists import next_places, rank

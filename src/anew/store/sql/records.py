@@ -11,7 +11,7 @@ from typing import Any
 
 from anew.jobs.change import Change
 from anew.jobs.job import ErrorRecord
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.store.sql.payloads import Payloads
 from anew.store.sql.queues import tally
 from anew.store.sql.rows import attempt_values, error_of
@@ -25,7 +25,7 @@ INLINE_BYTES_DELETED = 4 << 20
 
 
 class Records:
-    """The table of attempts. What has no text here is said in `anew.store.protocol.Store`.
+    """The table of attempts. What has no text here is said in `anew.store.record_rows.RecordRows`.
 
     Args:
         run: Runs a statement on the writer's connection.

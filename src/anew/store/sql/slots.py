@@ -8,23 +8,24 @@ All instants in here and in the rows are lease time: the clock's jumps end no sl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from anew.jobs.limits import FULL, Bucket, Throttle, grant, returned, startable
-from anew.store.sql.statements import Run
+from anew.store.sql.statements import Run, write_rows
 
 _LIMITS = msgspec.json.Decoder(dict[str, Throttle])
 _BUCKET = msgspec.json.Decoder(Bucket)
 
 
 class Slots:
-    """The limits of one store, and the slots in use.
+    """The limits of one store, and the slots in use. What has no text here is said in `anew.store.queue_rows.SlotRows`.
 
     Args:
         run: Runs a statement on the writer's connection, with its own cursor for each.
+        touch: Told of queues of which more may be taken now.
 
     Attributes:
         limits: By queue; other queues have none. It stays one and the same mapping.
@@ -32,8 +33,8 @@ class Slots:
         jumped: What the wall clock is ahead of lease time, ms.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, touch: Callable[[Iterable[str]], None]) -> None:
+        self._run, self._touch = run, touch
         self._text: str | None = None
         self.limits: dict[str, Throttle] = {}
         self.over: set[str] = set()
@@ -51,12 +52,17 @@ class Slots:
         if text != self._text:
             self._have(text)
 
-    def set(self, limits: Mapping[str, Throttle]) -> str:
-        """Have other limits; give what is to be stored of them."""
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        old = set(self.limits)
+        self._touch(old.union(limits))
         self.forget()
         text = msgspec.json.encode(limits).decode()
         self._have(text)
-        return text
+        self._run("write_meta", ("limits", text))
+        for queue in set(limits) - old:
+            self._run("occupy_all", (self.jumped, queue))
+        for queue in old - set(limits):
+            self._run("drop_slots", (queue,))
 
     def _have(self, text: str | None) -> None:
         self._text = text
@@ -73,10 +79,6 @@ class Slots:
         self.over.clear()
 
     def pass_time(self, now: int, jumped: int = 0) -> None:
-        """Judge by an instant of the wall clock, epoch ms, from now on whose time is over.
-
-        `jumped` is what that clock is ahead of lease time.
-        """
         self._now, self.jumped = now - jumped, jumped
         for name, throttle in self.limits.items():
             if throttle.timeout_ms is not None:
@@ -87,7 +89,6 @@ class Slots:
         self.over.update(ended)
 
     def next_end(self) -> int | None:
-        """Give when a slot's time is over that somebody may wait for, epoch ms."""
         at = min(self._ends.values(), default=None)
         return None if at is None else at + self.jumped
 
@@ -124,7 +125,7 @@ class Slots:
         return free
 
     def _read(self, name: str) -> dict[str, int]:
-        rows = self._run("slots", (name, self.over_before(name, self._now))).fetchall()
+        rows = self._run("slots", (name, self._over_before(name, self._now))).fetchall()
         if rows:
             self._oldest[name] = rows[0][0]
         in_use: dict[str, int] = {}
@@ -132,12 +133,26 @@ class Slots:
             in_use[worker] = in_use.get(worker, 0) + 1
         return in_use
 
-    def over_before(self, name: str, now: int) -> int:
+    def _over_before(self, name: str, now: int) -> int:
         """Give the instant up to which slots of a queue were taken whose time is over."""
         timeout_ms = self.limits[name].timeout_ms
         return -1 if timeout_ms is None else now - timeout_ms
 
-    def took(self, slots: Iterable[tuple[str, str]], now: int) -> None:
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        taken = [slot for slot in slots if slot[1] in self.limits]
+        at = now - self.jumped
+        for queue in {slot[1] for slot in taken}:
+            self._run("drop_left_slots", (queue, self._over_before(queue, at)))
+        write_rows(self._run, "occupy", [(key, worker, self.jumped) for key, _, worker in taken])
+        self._count_taken([slot[1:] for slot in taken], at)
+
+    def free_of(self, worker: str) -> None:
+        self._touch(self.limits)
+        for queue in self.limits:
+            self._run("free_slots", (queue, worker))
+            self.freed(queue)
+
+    def _count_taken(self, slots: Iterable[tuple[str, str]], now: int) -> None:
         """Count slots that were taken, queue and worker, and write the buckets of those queues that have a rate."""
         drawn: dict[str, int] = {}
         for name, worker in slots:
@@ -147,15 +162,13 @@ class Slots:
                 if not in_use:
                     self._oldest[name] = now
                 in_use[worker] = in_use.get(worker, 0) + 1
-
         for name, count in drawn.items():
             rate = self.limits[name].rate
             if rate is not None:
                 self._write_bucket(name, grant(rate, self._bucket(name), count, now).bucket)
 
-    def untook(self, counted: Mapping[str, int]) -> None:
-        """Give the rates of queues back what they have counted for jobs that do not start after all."""
-        for name, count in counted.items():
+    def give_back(self, queues: Mapping[str, int]) -> None:
+        for name, count in queues.items():
             throttle = self.limits.get(name)
             if throttle is not None and throttle.rate is not None:
                 self._write_bucket(name, returned(throttle.rate, self._bucket(name), count))

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from anew.errors import ForkedStore, StoreBusy, StoreFailed
+from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
 from anew.jobs.hooks import Hook
 from anew.jobs.job import Job
-from anew.jobs.limits import Throttle
+from anew.jobs.moved import MovedJob
 from anew.jobs.state import State
+from anew.store.processes import Turns
 from anew.store.protocol import (
     NOBODY,
     Device,
+    Hold,
     LeaseClock,
     Named,
     OutboxRows,
     Position,
     Reader,
     Recount,
+    Reserved,
     Rewrite,
-    Session,
+    Taken,
 )
+from anew.store.selection import Filter, Page
 from anew.store.sql.arrivals import Arrivals
 from anew.store.sql.breakers import Breakers
 from anew.store.sql.crontab import Crontab
@@ -37,7 +41,9 @@ from anew.store.sql.hooks import SqlHooks
 from anew.store.sql.limited import TABLES as LIMIT_TABLES
 from anew.store.sql.limited import LimitedRows
 from anew.store.sql.link import Link
+from anew.store.sql.notes import SqlNotes
 from anew.store.sql.payloads import Payloads
+from anew.store.sql.processes import SqlProcesses
 from anew.store.sql.queues import Queues, tally
 from anew.store.sql.reader import RECOUNTED, SqlReader, recounted
 from anew.store.sql.records import Records
@@ -87,52 +93,21 @@ class SqlStore:
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
-        self._have_rows()
-        self._have_jobs(keep_first, keep_last)
-        self._queues.slots.believe(self._read_numbers())
-        self.is_open, self.sync, self.explain = link.is_open, link.sync, link.explain
-        self.busy, self.when_free, self.let_go = link.busy, link.when_free, link.let_go
-        self.wait_until_free, self.has_changed = link.wait_until_free, link.has_changed
-        self.note_begun, self.begun = link.note_begun, link.begun
-        self.listen, self.poke_self, self.hear = link.listen, link.poke_self, link.hear
-        self.abandon = link.abandon
-        _open.add(self)
-
-    def _have_rows(self) -> None:
-        """Put together what knows rows that are no jobs."""
         run = self._run
-        self._reads = SqlReader(self._link.reading())
-        self.find, self.count = self._reads.find, self._reads.count
-        breakers = Breakers(run)
-        self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
+        self._reads = SqlReader(link.reading())
+        self.turns: Turns = link
+        self.processes = SqlProcesses(link)
+        self.breakers, self.notes = Breakers(run), SqlNotes(run)
         self.hooks, self.topics, self.cron = SqlHooks(run), SqlTopics(run), Crontab(run)
-
-    def _have_jobs(self, keep_first: int, keep_last: int) -> None:
-        """Put together what knows jobs, and what is derived of them by queue."""
-        run = self._run
-        self._queues = Queues(self._link.run_apart, self._link.run_write)
-        self.takeable, self.any_ready = self._queues.takeable, self._queues.any_ready
-        self.ready_among, self.fresh_ready = self._queues.ready_among, self._queues.touched_ready
-        self.pause, self.unlist = self._queues.pause, self._queues.unlist
-        self.list_queues = self._queues.list_names
+        self.queues = Queues(link.run_apart, link.run_write, self._suspect_texts)
+        self.slots = self.queues.slots
+        self.key_limits = LimitedRows(run, self.queues)
         self._payloads = Payloads(run, lambda: self.session)
-        self.unstage, self.unstage_abandoned = self._payloads.unstage, self._payloads.unstage_abandoned
-        self.key_limits = LimitedRows(run, self._queues)
-        takes = Takes(run, self._queues, self._payloads)
-        self.take, self.take_each, self.reserve = takes.take, takes.take_each, takes.reserve
-        self.limit, self.occupy = takes.limit, takes.occupy
-        self.pass_time, self.next_slot_end = self._queues.slots.pass_time, self._queues.slots.next_end
-        self.return_slots, self.free_slots = self._queues.slots.untook, takes.free_slots
-        self.limits: Mapping[str, Throttle] = self._queues.slots.limits
-        self._records = Records(run, self._payloads, keep_first, keep_last)
-        self.errors, self.last_errors = self._records.errors, self._records.last_errors
-        self.last_decisions, self.redecide = self._records.last_decisions, self._records.redecide
-        self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
-        self.count_outcomes = self._records.count_outcomes
-        self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
-        self._arrivals = Arrivals(run, self._queues, self._payloads, self._records, takes.occupy)
-        self.insert, self.insert_plain = self._arrivals.insert, self._arrivals.insert_plain
-        self.insert_moved = self._arrivals.insert_moved
+        self.records = Records(run, self._payloads, keep_first, keep_last)
+        self._takes = Takes(run, self.queues, self._payloads)
+        self._arrivals = Arrivals(run, self.queues, self._payloads, self.records)
+        self.slots.believe(self._read_numbers())
+        _open.add(self)
 
     @property
     def session(self) -> int:
@@ -169,7 +144,7 @@ class SqlStore:
 
         What may go wrong after it lasts is a failure of the disk, or nobody's concern.
         """
-        made_ready = self._queues.settle()
+        made_ready = self.queues.settle()
         if self._uncovered and self._written_key != self.identity.last_key:
             self._write_last_key()
         if self._written_failure != self.identity.last_failure:
@@ -182,10 +157,19 @@ class SqlStore:
         """Undo the transaction; what is cached of the rows is read again."""
         self._link.rollback(self._forget)
 
+    def sync(self) -> None:
+        self._link.sync()
+
+    def is_open(self) -> bool:
+        return self._link.is_open()
+
+    def explain(self, error: Exception) -> AnewError | None:
+        return self._link.explain(error)
+
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
-        self._queues.forget()
-        self._queues.slots.believe(self._read_numbers())
+        self.queues.forget()
+        self.slots.believe(self._read_numbers())
 
     def _read_numbers(self) -> str | None:
         """Read the numbers given out so far; give what is stored of limits."""
@@ -221,6 +205,32 @@ class SqlStore:
         self._uncovered = True
         return self._payloads.stage(keys, jobs, at, max_bytes)
 
+    def unstage(self, first_key: int, last_key: int) -> None:
+        self._payloads.unstage(first_key, last_key)
+
+    def unstage_abandoned(self) -> None:
+        self._payloads.unstage_abandoned()
+
+    # -- new jobs, and takes
+
+    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
+        self._arrivals.insert(keys, jobs, now, staged=staged)
+
+    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
+        self._arrivals.insert_plain(keys, jobs, now)
+
+    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
+        self._arrivals.insert_moved(keys, jobs, hold)
+
+    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        return self._takes.take(queues, limit, max_bytes, hold)
+
+    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
+        return self._takes.take_each(wanted, max_bytes, hold)
+
+    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
+        return self._takes.reserve(wanted, max_bytes, hold)
+
     # -- the ends of attempts
 
     def named(self, jids: Sequence[str]) -> list[Named]:
@@ -246,7 +256,7 @@ class SqlStore:
         for part in in_lists(keys):
             rows = self._run("finish", (others, *part), len(part)).fetchall()
             done += [key for key, _, _ in rows]
-            self._queues.move(tally([queue for _, queue, _ in rows]), IN_FLIGHT, None)
+            self.queues.move(tally([queue for _, queue, _ in rows]), IN_FLIGHT, None)
             if members is not None:
                 for batch, n in tally([batch for _, _, batch in rows if batch is not None]).items():
                     members[batch] = members.get(batch, 0) + n
@@ -259,7 +269,7 @@ class SqlStore:
         written: list[int] = []
         for part in in_widths(kept):
             rows = self._run("complete", (now, *chain.from_iterable(part)), len(part)).fetchall()
-            self._queues.move(tally([row[1] for row in rows]), IN_FLIGHT, COMPLETED)
+            self.queues.move(tally([row[1] for row in rows]), IN_FLIGHT, COMPLETED)
             written += [row[0] for row in rows]
         return written
 
@@ -273,12 +283,12 @@ class SqlStore:
             values = chain.from_iterable(map(change_values, part))
             rows = self._run("apply", tuple(values), len(part)).fetchall()
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
-                self._queues.move({queue: n}, IN_FLIGHT, code)
+                self.queues.move({queue: n}, IN_FLIGHT, code)
                 if code == READY:
-                    self._queues.change(queue)
+                    self.queues.change(queue)
             keys = {row[0] for row in rows}
             kept = [change for change in part if change.key in keys]
-            self._records.add(kept, [(row[0], row[3]) for row in rows], workers)
+            self.records.add(kept, [(row[0], row[3]) for row in rows], workers)
             written += keys
         return written + self.delete([change.key for change in changes if change.remove])
 
@@ -287,8 +297,8 @@ class SqlStore:
         for part in in_lists(keys):
             rows = self._run("release", (int(interrupted), *part, now), len(part)).fetchall()
             for queue, n in tally([row[1] for row in rows]).items():
-                self._queues.move({queue: n}, IN_FLIGHT, READY)
-                self._queues.change(queue)
+                self.queues.move({queue: n}, IN_FLIGHT, READY)
+                self.queues.change(queue)
             written += [row[0] for row in rows]
         return written
 
@@ -299,10 +309,10 @@ class SqlStore:
         rows = self._run("select_due", (now, limit)).fetchall()
         if rows:
             self._run("promote", (now, limit))
-            self._queues.list_names({row[1] for row in rows if row[3]})
+            self.queues.list_names({row[1] for row in rows if row[3]})
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
-                self._queues.move({queue: n}, code, READY)
-                self._queues.change(queue)
+                self.queues.move({queue: n}, code, READY)
+                self.queues.change(queue)
         return len(rows)
 
     def next_due(self) -> int | None:
@@ -353,16 +363,16 @@ class SqlStore:
         return written
 
     def _recount(self, row: Rewrite) -> None:
-        self._queues.move({row.was_queue: 1}, CODE[row.was_state], None)
-        self._queues.move({row.job.queue: 1}, None, CODE[row.job.state])
-        if row.job.state is State.IN_FLIGHT and row.job.queue != row.was_queue and self.limits:
-            self.occupy([(row.job.key, row.job.queue, "")], row.job.dequeued_at or 0)
+        self.queues.move({row.was_queue: 1}, CODE[row.was_state], None)
+        self.queues.move({row.job.queue: 1}, None, CODE[row.job.state])
+        if row.job.state is State.IN_FLIGHT and row.job.queue != row.was_queue and self.slots.limits:
+            self.slots.occupy([(row.job.key, row.job.queue, "")], row.job.dequeued_at or 0)
         if row.was_state is State.READY:
-            self._queues.change(row.was_queue)
+            self.queues.change(row.was_queue)
         if row.job.state is State.READY:
             if row.job.jid is not None:
-                self._queues.list_names([row.job.queue])
-            self._queues.change(row.job.queue)
+                self.queues.list_names([row.job.queue])
+            self.queues.change(row.job.queue)
 
     def delete(self, keys: Sequence[int]) -> list[int]:
         deleted: list[int] = []
@@ -371,18 +381,18 @@ class SqlStore:
             rows = self._run("delete", part, len(part)).fetchall()
             found = [row[0] for row in rows]
             if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
-                self._records.delete(rows)
+                self.records.delete(rows)
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 if code in STATE:
-                    self._queues.move({queue: n}, code, None)
+                    self.queues.move({queue: n}, code, None)
                 if code == READY:
-                    self._queues.change(queue)
+                    self.queues.change(queue)
             deleted += found
         return deleted
 
     def delete_all(self) -> int:
-        deleted = self._queues.total()
-        self.forget_notes()  # what was moved in is gone, and may be moved in again
+        deleted = self.queues.total()
+        self.notes.forget()  # what was moved in is gone, and may be moved in again
         self._uncovered = True
         for table in (
             "job",
@@ -396,7 +406,7 @@ class SqlStore:
         ):
             self._link.execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
-        self._queues.clear()
+        self.queues.clear()
         return deleted
 
     def mend_texts(self) -> int:
@@ -409,11 +419,14 @@ class SqlStore:
         for key, (queue, kind) in texts.items():
             self._run("rename", (queue, kind, key))
             self._unreadable[key] = "its queue or type cannot be read"
-            self._queues.change(queue)
+            self.queues.change(queue)
         damaged = self._reads.damaged_names()
         for name in damaged:
             self._run("drop_queue_text", (name,))
         return len(texts) + len(damaged) + self.topics.mend_texts()
+
+    def _suspect_texts(self) -> None:
+        self._suspects_texts = True
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
         if self._suspects_texts:
@@ -427,11 +440,17 @@ class SqlStore:
         row = self._run("set_aside", (DEAD, purge_at, now, key)).fetchone()
         if row is None:
             return
-        self._queues.move({row[0]: 1}, None, DEAD)
+        self.queues.move({row[0]: 1}, None, DEAD)
         decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
-        self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision, None)])
+        self.records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision, None)])
 
     # -- reads
+
+    def find(self, where: Filter, page: Page) -> list[int]:
+        return self._reads.find(where, page)
+
+    def count(self, where: Filter) -> int:
+        return self._reads.count(where)
 
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
         name = "load_payload" if payload else "load"
@@ -469,65 +488,29 @@ class SqlStore:
 
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
-        return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
-
-    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
-        try:
-            return self._queues.snapshot(queues)
-        except UnicodeDecodeError:
-            self._suspects_texts = True
-            raise
+        return self._unreadable.keys() & set(keys) | self.records.corrupt_among(keys)
 
     def correct(self, found: Recount) -> bool:
         if found.number != recounted(self._run):
             return False
         self._run("write_duty", (RECOUNTED, found.number + 1))
         for (queue, state), n in found.counters.items():
-            self._queues.move({queue: n}, None, CODE[state])
+            self.queues.move({queue: n}, None, CODE[state])
         for queue, n in found.blocked.items():
-            self._queues.move({queue: n}, None, BLOCKED)
+            self.queues.move({queue: n}, None, BLOCKED)
         for queue in found.heads:
-            self._queues.change(queue)
+            self.queues.change(queue)
         return True
 
-    # -- notes
-
-    def notes(self) -> dict[str, str]:
-        return dict(self._run("notes").fetchall())
-
-    def note(self, name: str) -> str | None:
-        rows: list[tuple[str]] = self._run("note", (f"moved/{name}",)).fetchall()
-        return rows[0][0] if rows else None
-
-    def write_note(self, name: str, text: str) -> None:
-        self._run("write_meta", (f"moved/{name}", text))
-
-    def forget_notes(self) -> None:
-        self._run("forget_notes")
-
-    # -- other processes
-
-    def sessions(self) -> list[Session]:
-        rows = self._run("sessions").fetchall()
-        return [Session(id_, pid, started_at, self._link.is_alive(id_)) for id_, pid, started_at in rows]
-
-    def held_by(self, session: int | None, limit: int) -> list[int]:
-        if session is None:
-            rows = self._run("held_by_nobody", (limit,)).fetchall()
-        else:
-            rows = self._run("held_by", (session, limit)).fetchall()
-        return [key for (key,) in rows]
-
-    def forget_session(self, session: int) -> None:
-        self._run("close_session", (session,))
-        self._link.forget(session)
+    # -- the end
 
     def reader(self) -> Reader:
         """Open a reader of its own; a store in memory reads through its writer."""
         link = self._link.open_reading()
         return self._reads if link is None else SqlReader(link)
 
-    # -- the end
+    def abandon(self, reason: str) -> None:
+        self._link.abandon(reason)
 
     def close(self) -> None:
         _open.discard(self)
@@ -539,8 +522,8 @@ class SqlStore:
             self.rollback()
             self._link.enter_to_close()
             self.begin(synced=False)
-            if not self.held_by(self.session, 1):
-                self._run("close_session", (self.session,))
+            if not self.processes.held_by(self.session, 1):
+                self.processes.end(self.session)
             self.commit()
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from anew.jobs.codec import RESERVED_MS
 from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
-from anew.jobs.limits import Throttle
 from anew.store.protocol import Hold, Reserved, Taken, TakenRow
 from anew.store.sql.payloads import Payloads
 from anew.store.sql.queues import Heads, Queues, tally
 from anew.store.sql.rows import IN_FLIGHT, READY, WIDTH_OF_JOB, checksum, damage, job_of
-from anew.store.sql.statements import WIDTH, Run, in_lists, write_rows
+from anew.store.sql.statements import WIDTH, Run, in_lists
 
 _HOOKS_OF_TAKEN = itemgetter(-1)
 
@@ -68,7 +67,7 @@ class Takes:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue, came=False)
             if queue in self._queues.slots.limits:
-                self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
+                self._queues.slots.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
         return Taken(rows, corrupt, _hooked(found[:n]))
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
@@ -82,7 +81,7 @@ class Takes:
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
         if self._queues.slots.limits:
-            self.occupy([(row[0], row[1], "") for row in taken], hold.now)
+            self._queues.slots.occupy([(row[0], row[1], "") for row in taken], hold.now)
         return Taken(rows, corrupt, _hooked(taken))
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
@@ -171,33 +170,6 @@ class Takes:
             else:
                 corrupt[row[0]] = wrong
         return rows, corrupt
-
-    # -- limits
-
-    def limit(self, limits: Mapping[str, Throttle]) -> None:
-        slots = self._queues.slots
-        old = set(slots.limits)
-        self._queues.touch(old.union(limits))
-        self._run("write_meta", ("limits", slots.set(limits)))
-        for queue in set(limits) - old:
-            self._run("occupy_all", (slots.jumped, queue))
-        for queue in old - set(limits):
-            self._run("drop_slots", (queue,))
-
-    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
-        known = self._queues.slots
-        taken = [slot for slot in slots if slot[1] in known.limits]
-        at = now - known.jumped
-        for queue in {slot[1] for slot in taken}:
-            self._run("drop_left_slots", (queue, known.over_before(queue, at)))
-        write_rows(self._run, "occupy", [(key, worker, known.jumped) for key, _, worker in taken])
-        known.took([slot[1:] for slot in taken], at)
-
-    def free_slots(self, worker: str) -> None:
-        self._queues.touch(self._queues.slots.limits)
-        for queue in self._queues.slots.limits:
-            self._run("free_slots", (queue, worker))
-            self._queues.slots.freed(queue)
 
 
 def _stamp(hold: Hold) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from anew.http.router import Router
 from anew.jobs.names import check_name
 from anew.jobs.patch import Patch
 from anew.net.seam import Request
-from anew.store.protocol import Filter
+from anew.store.selection import Filter
 from anew.units import parse_duration
 from anew.web.dashboard.pages import UI
 from anew.web.dashboard.replies import go_to, later, paged

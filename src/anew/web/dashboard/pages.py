@@ -31,7 +31,7 @@ from anew.jobs import ErrorRecord, Job, State
 from anew.net.seam import Request
 from anew.store.cron_rows import CronRow
 from anew.store.page_reads import FailureGroup, PageReads, QueueRow
-from anew.store.protocol import Page
+from anew.store.selection import Page
 from anew.web.dashboard import calendar, shown
 from anew.web.dashboard.rendering import done_words, render
 from anew.web.dashboard.replies import go_on, later, paged, show, written

@@ -1,0 +1,29 @@
+"""Notes of how far moves from elsewhere have come, among what the store keeps of itself."""
+
+from __future__ import annotations
+
+from anew.store.sql.statements import Run
+
+
+class SqlNotes:
+    """The notes of one store; `anew.store.notes.Notes` says what its verbs do.
+
+    Args:
+        run: Runs a statement on the writer's connection.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def all(self) -> dict[str, str]:
+        return dict(self._run("notes").fetchall())
+
+    def read(self, name: str) -> str | None:
+        rows: list[tuple[str]] = self._run("note", (f"moved/{name}",)).fetchall()
+        return rows[0][0] if rows else None
+
+    def write(self, name: str, text: str) -> None:
+        self._run("write_meta", (f"moved/{name}", text))
+
+    def forget(self) -> None:
+        self._run("forget_notes")
