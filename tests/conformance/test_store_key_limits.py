@@ -6,7 +6,7 @@ from anew.jobs import State
 from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.key_limits import KeyLimit, KeyStanding
 from anew.jobs.limits import FULL, Bucket, Throttle, rate
-from anew.store.limit_rows import LimitedJob, LimitedKey
+from anew.store.key_limit_rows import LimitedJob, LimitedKey
 from anew.store.protocol import Store
 from anew.store.selection import Filter
 

@@ -16,7 +16,7 @@ EACH = {"mail": Throttle(per_worker=1)}
 
 def limit(store: Store, limits: dict[str, Throttle]) -> None:
     with batch(store):
-        store.slots.limit(limits)
+        store.slots.set_limits(limits)
 
 
 def reserve(store: Store, worker: str, now: int = NOW) -> list[int]:
@@ -110,9 +110,9 @@ def test_slots_of_a_worker_that_is_gone_are_free(store: Store) -> None:
     put(store, *[new_job() for _ in range(3)])
     reserve(store, "w1")
     with batch(store):
-        store.slots.free_of("w2")
+        store.slots.free_held_by("w2")
         assert store.queues.takeable("mail") == 0
-        store.slots.free_of("w1")
+        store.slots.free_held_by("w1")
         assert store.queues.fresh_ready() == ["mail"]
     assert takeable(store) == 1
 
@@ -127,7 +127,7 @@ def test_what_is_in_flight_takes_slots_when_its_queue_gets_a_limit(store: Store)
 def test_a_limit_that_was_rolled_back_holds_nothing(store: Store) -> None:
     put(store, *[new_job() for _ in range(3)])
     store.begin(synced=False)
-    store.slots.limit({"mail": Throttle(concurrency=0)})
+    store.slots.set_limits({"mail": Throttle(concurrency=0)})
     store.rollback()
     assert store.slots.limits == {}
     assert len(take(store)) == 3

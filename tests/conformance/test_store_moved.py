@@ -110,7 +110,7 @@ def test_a_reservation_lapses_when_it_would_have(store: Store) -> None:
 
 def test_a_running_job_of_a_limited_queue_has_its_workers_slot(store: Store) -> None:
     with batch(store):
-        store.slots.limit({"mail": Throttle(concurrency=2, timeout_ms=HOUR_MS, per_worker=1)})
+        store.slots.set_limits({"mail": Throttle(concurrency=2, timeout_ms=HOUR_MS, per_worker=1)})
     move(
         store,
         moved_job(State.IN_FLIGHT, reserved=Reservation(NOW - 100, NOW + 50, "w")),
@@ -135,7 +135,7 @@ def test_they_stand_in_line_behind_what_is_there_in_their_order(store: Store) ->
 
 def test_a_listed_queue_can_be_paused_before_it_has_jobs(store: Store) -> None:
     with batch(store):
-        store.queues.list_names(["mail", "idle"])
+        store.queues.keep_listed(["mail", "idle"])
         store.queues.pause(["mail"], True)
     assert store.reader().listed() == {"idle": False, "mail": True}
     move(store, moved_job(State.READY))
@@ -148,25 +148,25 @@ def test_a_listed_queue_can_be_paused_before_it_has_jobs(store: Store) -> None:
 def test_jobs_and_note_last_together_or_not_at_all(store: Store) -> None:
     store.begin(synced=True)
     store.insert_moved([1], [moved_job(State.READY)], Hold(HoldKind.RESERVATION, 77, 1, NOW, NOW))
-    store.notes.write("q:mail", "one")
+    store.imports.write("q:mail", "one")
     store.rollback()
     with batch(store):
-        assert store.notes.all() == {}
+        assert store.imports.all() == {}
     assert counted(store) == {}
 
 
 def test_notes_last_until_they_or_all_jobs_are_removed(lasting: Opened) -> None:
     store = lasting.open()
     with batch(store):
-        store.notes.write("q:mail", "one")
-        store.notes.write("dead", "two")
-        store.notes.write("q:mail", "three")
+        store.imports.write("q:mail", "one")
+        store.imports.write("dead", "two")
+        store.imports.write("q:mail", "three")
     store = lasting.reopen(store)
     with batch(store):
-        assert store.notes.all() == {"q:mail": "three", "dead": "two"}
-        assert (store.notes.read("q:mail"), store.notes.read("retries")) == ("three", None)
-        store.notes.forget()
-        assert store.notes.all() == {}
-        store.notes.write("dead", "four")
+        assert store.imports.all() == {"q:mail": "three", "dead": "two"}
+        assert (store.imports.read("q:mail"), store.imports.read("retries")) == ("three", None)
+        store.imports.drop_all()
+        assert store.imports.all() == {}
+        store.imports.write("dead", "four")
         store.delete_all()
-        assert store.notes.all() == {}
+        assert store.imports.all() == {}

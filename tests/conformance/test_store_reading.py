@@ -387,7 +387,7 @@ def test_queues_are_counted_and_come_by_name_or_with_the_most_ready_jobs_first(s
     put(store, *(new_job(name) for name in "abbbc"), new_job("a", ready_at=NOW + 1_000))
     with batch(store):
         store.delete([5])
-        store.queues.list_names(["d"])
+        store.queues.keep_listed(["d"])
         store.queues.pause(["d"], True)
     reader = store.reader()
 

@@ -175,7 +175,7 @@ def test_who_closes_with_jobs_in_flight_is_found_dead_with_them(
     with batch(one_):
         assert one_.processes.held_by(session, 10) == [1]
         one_.release([1], NOW, interrupted=True)
-        one_.processes.forget(session)
+        one_.processes.drop(session)
     with batch(one_):
         assert all(found.alive for found in one_.processes.sessions())
 
@@ -192,7 +192,7 @@ def test_what_a_dead_session_has_begun_to_write_is_removed_and_nothing_else(
     session = third.session
     third.close()
     with batch(one_):
-        one_.processes.forget(session)
+        one_.processes.drop(session)
         assert one_.staging is not None
         one_.staging.unstage_abandoned()
     with batch(other):

@@ -10,8 +10,7 @@ import pytest
 from .browser import LabPage, box, hold_first, slider
 
 
-@pytest.mark.parametrize("delay_ms", [40, 120, 250])
-@pytest.mark.parametrize("name", ["celery", "sidekiq8", "tenacity_fixed"])
+@pytest.mark.parametrize(("name", "delay_ms"), [("celery", 40), ("sidekiq8", 120), ("tenacity_fixed", 250)])
 def test_typing_a_name_chooses_it(tabs: Callable[..., LabPage], name: str, delay_ms: int) -> None:
     lab = tabs().open("?a=even&b=sidekiq&jobs=50")
     page = lab.page

@@ -6,6 +6,7 @@ Requests are written and heads of answers are read by `http.client`, as for the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import io
 import socket
@@ -21,6 +22,9 @@ _HEAD: Final = 1 << 16
 """Longest head of an answer, and longest line between its chunks, in bytes."""
 
 _READ: Final = 1 << 16
+
+_PIECE: Final = 1 << 16
+"""Bytes of a request that are written at once."""
 
 
 class Answer:
@@ -91,10 +95,16 @@ class Answer:
 
 
 class Connection:
-    """One connection to a server."""
+    """One connection to a server.
+
+    Attributes:
+        is_cut_off: The answer came before all of its request was sent, and no more of that is: the connection is of no more use.
+    """
 
     def __init__(self, site: Site, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._site, self._reader, self._writer = site, reader, writer
+        self._pieces = 0  # that were sent of long requests
+        self.is_cut_off = False
 
     @classmethod
     async def open(cls, site: Site) -> Connection:
@@ -131,24 +141,38 @@ class Connection:
         """
         request = _Request(self._site.host, self._site.port, secure=self._site.tls is not None)
         self._site.write(request, method, target, body, headers)
-        self._writer.write(request.written)
-        head = b"HTTP/1.1 1"
-        while head[9:10] == b"1":  # what comes before the answer says nothing of it
-            head = await self._next_head()
+        self._writer.write(request.written[:_PIECE])
+        rest = request.written[_PIECE:]
+        sending = asyncio.ensure_future(self._send(rest)) if rest else None
+        try:
+            head = b"HTTP/1.1 1"
+            while head[9:10] == b"1":  # what comes before the answer says nothing of it
+                head = await self._next_head()
+        finally:
+            if sending is not None:
+                self.is_cut_off = not sending.done()
+                sending.cancel()
         response = http.client.HTTPResponse(_Head(head), method=method)  # type: ignore[arg-type]  # of a socket it needs one method
         response.begin()
         return Answer(self._reader, response)
 
+    async def _send(self, rest: bytes) -> None:
+        with contextlib.suppress(OSError):  # the reader meets it too
+            for at in range(0, len(rest), _PIECE):
+                await self._writer.drain()
+                self._writer.write(rest[at : at + _PIECE])
+                self._pieces += 1
+
     async def _next_head(self) -> bytes:
-        # It is waited for while the request is still leaving: a server that does not take a body says so, and closes,
-        # before all of it has come; and what has come is lost to a reader that begins after a write has failed.
+        # The head is read while the request is still being sent: a server that refuses a body answers and closes before it
+        # has read all of it, and after a failed write the reader gives nothing.
         while True:
-            unsent = self._writer.transport.get_write_buffer_size()
+            sent = self._pieces
             try:
                 async with asyncio.timeout(self._site.timeout_s):
                     return await read_until(self._reader, b"\r\n\r\n")
             except TimeoutError:
-                if self._writer.transport.get_write_buffer_size() == unsent:
+                if self._pieces == sent:
                     raise
 
 
@@ -185,7 +209,7 @@ class AsyncTransport:
             except BaseException:  # a task that was cancelled too: nobody will read this answer
                 connection.close()
                 raise
-            if answer.head.will_close:
+            if answer.head.will_close or connection.is_cut_off:
                 connection.close()
             else:
                 self._idle.append(connection)

@@ -25,7 +25,7 @@ from anew.jobs.key_limits import (
 )
 from anew.jobs.limits import FULL, Throttle
 from anew.jobs.state import State
-from anew.store.limit_rows import LimitedJob, LimitRows
+from anew.store.key_limit_rows import KeyLimitRows, LimitedJob
 
 LOOKS = 100
 """Keys that one batch looks at because their time has come: some milliseconds' work."""
@@ -42,7 +42,7 @@ class Blocking:
         looked: When keys are to be looked at again may have changed.
     """
 
-    def __init__(self, rows: LimitRows, now: int) -> None:
+    def __init__(self, rows: KeyLimitRows, now: int) -> None:
         self._rows = rows
         self._now = now
         self._touched: dict[str, None] = {}

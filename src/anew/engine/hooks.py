@@ -43,7 +43,7 @@ from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
 from anew.store.hook_rows import HookRows, TrackedProgress
-from anew.store.limit_rows import LimitedJob
+from anew.store.key_limit_rows import LimitedJob
 from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")

@@ -27,7 +27,7 @@ def move_in(jobs: Sequence[MovedJob], name: str, before: str | None, note: str) 
     """
 
     def verb(batch: Batch) -> None:
-        if batch.store.notes.read(name) != before:
+        if batch.store.imports.read(name) != before:
             raise Conflict(f"another import moves the jobs of {name} into this store just now")
         watch_space(batch)
         if batch.full:
@@ -40,7 +40,7 @@ def move_in(jobs: Sequence[MovedJob], name: str, before: str | None, note: str) 
             batch.now,
         )
         batch.store.insert_moved(batch.keys_for(len(jobs)), jobs, hold)
-        batch.store.notes.write(name, note)
+        batch.store.imports.write(name, note)
         batch.stats.enqueued += len(jobs)
         batch.due_changed = True
 
@@ -51,20 +51,20 @@ def adopt_queues(names: Collection[str], paused: Collection[str], name: str) -> 
     """List queues, and pause some of them, once: not if there is a note of this name, which is written with it."""
 
     def verb(batch: Batch) -> None:
-        if batch.store.notes.read(name) is not None:
+        if batch.store.imports.read(name) is not None:
             return
-        batch.store.queues.list_names(names)
+        batch.store.queues.keep_listed(names)
         batch.store.queues.pause(paused, True)
-        batch.store.notes.write(name, "")
+        batch.store.imports.write(name, "")
 
     return verb
 
 
 def read_notes(batch: Batch) -> dict[str, str]:
     """Give all notes by their names."""
-    return batch.store.notes.all()
+    return batch.store.imports.all()
 
 
 def forget_notes(batch: Batch) -> None:
     """Remove all notes: what comes next is a new move."""
-    batch.store.notes.forget()
+    batch.store.imports.drop_all()

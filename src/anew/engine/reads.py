@@ -24,7 +24,7 @@ from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
-from anew.store.limit_rows import LimitedJob
+from anew.store.key_limit_rows import LimitedJob
 from anew.store.page_reads import PageReads
 from anew.store.protocol import Reader, Store
 from anew.store.selection import Filter, Page

@@ -396,7 +396,7 @@ class Dispatcher:
         for key in away:
             corrupt.pop(key, None)
         if away and self._store.slots.limits:
-            self._store.slots.give_back(Counter(row[1] for row in rows if row[0] in away))
+            self._store.slots.uncount(Counter(row[1] for row in rows if row[0] in away))
         return [row for row in rows if row[0] not in away]
 
     def _serve(self, now: int, deliveries: Deliveries, corrupt: dict[int, str], admit: Admit) -> int:

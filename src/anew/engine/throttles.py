@@ -80,7 +80,7 @@ def limited_queues(start: str, most: int) -> Callable[[Batch], list[LimitedQueue
 def _write(batch: Batch, limits: Mapping[str, Throttle]) -> None:
     if limits != batch.store.slots.limits:
         batch.store.slots.pass_time(batch.now, batch.now - batch.lease_time(batch.now))
-        batch.store.slots.limit(limits)
+        batch.store.slots.set_limits(limits)
 
 
 def free_slots_of(worker: str) -> Verb:
@@ -92,6 +92,6 @@ def free_slots_of(worker: str) -> Verb:
 
     def verb(batch: Batch) -> None:
         if batch.store.slots.limits:
-            batch.store.slots.free_of(worker)
+            batch.store.slots.free_held_by(worker)
 
     return verb

@@ -75,7 +75,7 @@ class Upkeep:
                 return True
             if held:
                 log.warning("process %d has died; its jobs are given back", session.pid)
-            store.processes.forget(session.id)
+            store.processes.drop(session.id)
             store.staging.unstage_abandoned()
             batch.ask_for_recount()
         return False

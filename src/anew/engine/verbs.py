@@ -218,7 +218,7 @@ def pause_one(queue: str, paused: bool) -> Callable[[Batch], None]:
 
     def verb(batch: Batch) -> None:
         if paused:
-            batch.store.queues.list_names([queue])
+            batch.store.queues.keep_listed([queue])
         batch.store.queues.pause([queue], paused)
 
     return verb

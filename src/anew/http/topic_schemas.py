@@ -16,7 +16,7 @@ from anew.http.openapi_schemas import (
     ref,
     text,
 )
-from anew.store.topics import UNREADABLE
+from anew.topics.attempts import UNREADABLE
 from anew.topics.bodies import (
     BulkRedeliveryBody,
     ConversionBody,

@@ -9,7 +9,7 @@ from anew.jobs.breaker import BreakerRow
 
 
 class BreakerRows(Protocol):
-    """The verbs on them, inside the open transaction."""
+    """Circuit breakers of a store, read and written inside the open transaction."""
 
     def read(self, keys: Sequence[str] | None) -> list[BreakerRow]:
         """Read circuit breakers by key, or all of them, by key; those that have no row yet are left out."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.state import State
-from anew.store.limit_rows import LimitedKeys
+from anew.store.key_limit_rows import LimitedKeys
 
 
 class Due(NamedTuple):

@@ -41,15 +41,15 @@ class Turns(Protocol):
 
 
 class Processes(Protocol):
-    """The processes. `sessions`, `held_by` and `forget` are called inside the open transaction."""
+    """The processes that have one store open. `sessions`, `held_by`, `begun` and `drop` are called inside the open transaction."""
 
     def sessions(self) -> list[Session]:
-        """List the processes that have this store open, and those that have died with it."""
+        """List the processes that have this store open, and those that died while they had it open."""
 
     def held_by(self, session: int | None, limit: int) -> list[int]:
         """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
 
-    def forget(self, session: int) -> None:
+    def drop(self, session: int) -> None:
         """Remove a dead session that holds nothing any more."""
 
     def note_begun(self, slot: int, key: int) -> None:
@@ -65,7 +65,7 @@ class Processes(Protocol):
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
 
     def poke_self(self) -> None:
-        """Wake whoever of this process waits at that descriptor."""
+        """Wake whoever of this process waits at the descriptor of `listen`."""
 
     def hear(self) -> None:
-        """Take what has come to that descriptor."""
+        """Take what has come to the descriptor of `listen`."""

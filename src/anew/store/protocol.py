@@ -7,8 +7,9 @@ line) in step in the same transaction. Which move is legal, when a job runs agai
 Any number of processes may have one store open. Each has a session, and what one of them remembers of the rows is a cache: `begin`
 reports whether somebody else has written since.
 
-What a store keeps beside jobs has protocols of its own, each in a file: queues and their slots, records, hooks, limits of keys,
-breakers, cron, topics, notes, processes; what pages for people ask of its reader is in `page_reads.py`.
+What a store keeps beside jobs has protocols in the files beside this one: `queue_rows.py` (queues and slots), `record_rows.py`,
+`hook_rows.py`, `key_limit_rows.py`, `breaker_rows.py`, `cron_rows.py`, `topics.py`, `import_notes.py`, `processes.py` (turns too);
+what pages for people ask of its reader is in `page_reads.py`. What only some engines have is at the end of this file.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from anew.jobs.state import State
 from anew.store.breaker_rows import BreakerRows
 from anew.store.cron_rows import CronRows
 from anew.store.hook_rows import HookRows
-from anew.store.limit_rows import LimitRows
-from anew.store.notes import Notes
+from anew.store.import_notes import ImportNotes
+from anew.store.key_limit_rows import KeyLimitRows
 from anew.store.page_reads import PageReads
 from anew.store.processes import Processes, Turns
 from anew.store.queue_rows import QueueRows, SlotRows
@@ -161,7 +162,11 @@ class LeaseClock(NamedTuple):
 
 
 class Store(Protocol):
-    """One engine's memory. See the module's text for who calls what when."""
+    """The rows of one store.
+
+    Jobs are read and changed by its own verbs, all else by its parts. A transaction is `begin`, verbs, `commit` and `sync`, or
+    `rollback`; `turns` says when `begin` is worth trying again.
+    """
 
     identity: Identity
 
@@ -178,11 +183,11 @@ class Store(Protocol):
 
     @property
     def turns(self) -> Turns:
-        """Who writes next."""
+        """The turns of the processes: which one writes next."""
 
     @property
     def processes(self) -> Processes:
-        """Who has this store open."""
+        """The processes that have this store open."""
 
     @property
     def queues(self) -> QueueRows:
@@ -190,26 +195,26 @@ class Store(Protocol):
 
     @property
     def slots(self) -> SlotRows:
-        """What bounds the jobs in flight of some queues, and who has how many of them."""
+        """Limits of queues, and the slots that their jobs in flight take up."""
 
     @property
     def records(self) -> RecordRows:
-        """What is kept of failed attempts."""
+        """Records of failed attempts, and what deleted jobs have left."""
 
     @property
     def breakers(self) -> BreakerRows:
         """Circuit breakers."""
 
     @property
-    def notes(self) -> Notes:
-        """How far moves from elsewhere have come."""
+    def imports(self) -> ImportNotes:
+        """How far imports from other servers have come."""
 
     @property
     def hooks(self) -> HookRows:
         """What jobs are tied to."""
 
     @property
-    def key_limits(self) -> LimitRows:
+    def key_limits(self) -> KeyLimitRows:
         """Keys that bound jobs."""
 
     @property
@@ -222,7 +227,7 @@ class Store(Protocol):
 
     @property
     def staging(self) -> Staging:
-        """How long payloads are written ahead."""
+        """Writes long payloads ahead of their jobs."""
 
     @property
     def outbox(self) -> OutboxRows | None:
@@ -394,6 +399,9 @@ class Store(Protocol):
 
     # -- reads
 
+    def reader(self) -> Reader:
+        """Open another reader."""
+
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
         """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
 
@@ -427,9 +435,6 @@ class Store(Protocol):
 
     def abandon(self, reason: str) -> None:
         """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
-
-    def reader(self) -> Reader:
-        """Open another reader."""
 
     def close(self) -> None:
         """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""

@@ -10,7 +10,7 @@ from anew.jobs.state import State
 
 
 class QueueRows(Protocol):
-    """The verbs on queues, inside the open transaction."""
+    """Queues. Verbs that write are called inside the open transaction."""
 
     def takeable(self, queue: str, worker: str | None = None) -> int:
         """Report how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
@@ -41,21 +41,21 @@ class QueueRows(Protocol):
         Those that are neither listed nor have ready jobs are left alone.
         """
 
-    def list_names(self, queues: Iterable[str]) -> None:
-        """Have queues stay listed when they have no job."""
+    def keep_listed(self, queues: Iterable[str]) -> None:
+        """Keep queues listed when they have no job."""
 
     def unlist(self, queues: Collection[str] | None) -> None:
         """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
 
 
 class SlotRows(Protocol):
-    """The verbs on limits of queues, and on the slots that their jobs in flight take up, inside the open transaction."""
+    """Limits of queues, and the slots that their jobs in flight take up. All but `limits` is called inside the open transaction."""
 
     @property
     def limits(self) -> Mapping[str, Throttle]:
         """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
 
-    def limit(self, limits: Mapping[str, Throttle]) -> None:
+    def set_limits(self, limits: Mapping[str, Throttle]) -> None:
         """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
 
     def pass_time(self, now: int, jumped: int = 0) -> None:
@@ -70,8 +70,8 @@ class SlotRows(Protocol):
     def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
         """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
 
-    def give_back(self, queues: Mapping[str, int]) -> None:
-        """Note that so many jobs that `take` or `take_each` has put in flight do not start: rates count them no more."""
+    def uncount(self, queues: Mapping[str, int]) -> None:
+        """Have rates count so many jobs less: `take` or `take_each` has put them in flight, and they do not start."""
 
-    def free_of(self, worker: str) -> None:
+    def free_held_by(self, worker: str) -> None:
         """Free the slots of a worker that is gone; what it holds stays in flight."""

@@ -1,4 +1,4 @@
-"""The records of jobs' failed attempts, as a store keeps them: a bounded number of each job in full, the others counted."""
+"""Records of failed attempts, as a store keeps them: so many of each job in full, the others counted; what deleted jobs leave."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anew.store.selection import Page
 
 
 class RecordRows(Protocol):
-    """The verbs on them, inside the open transaction."""
+    """Records of failed attempts. Verbs that write are called inside the open transaction."""
 
     def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
         """Read the records of a job's failed attempts; `page.after` is an attempt's number.
@@ -35,4 +35,4 @@ class RecordRows(Protocol):
         """Write other decisions into records, by their own numbers as `last_decisions` gives them."""
 
     def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
+        """Remove up to `limit` records, and parts of long payloads, of deleted jobs; report whether there were any."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -81,22 +81,6 @@ class DeliveryStatus(IntEnum):
     DELIVERED = 1
     DEAD = 2
     CANCELLED = 3
-
-
-UNREADABLE: Final = "unreadable"
-"""What a damaged file has left of a status or an outcome."""
-
-
-def how_it_ended(status: int) -> str:
-    """Say how a delivery has ended whose stored status is not LIVE."""
-    return _ENDED.get(status, UNREADABLE)
-
-
-_ENDED: Final[dict[int, str]] = {
-    DeliveryStatus.DELIVERED: "delivered",
-    DeliveryStatus.DEAD: "dead",
-    DeliveryStatus.CANCELLED: "cancelled",
-}
 
 
 class DeliveryRow(Struct, frozen=True, gc=False):

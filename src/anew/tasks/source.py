@@ -140,9 +140,8 @@ class EmbeddedSource:
         self.now = self._engine.clock.now
         self.sleep = commit.sleep
         self.wake = commit.wake
-        self._engine.store.processes.note_begun(
-            0, 0
-        )  # from now on jobs that are held and not noted have not begun
+        # From now on jobs that are held and not noted have not begun.
+        self._engine.store.processes.note_begun(0, 0)
 
     @property
     def seen(self) -> int:

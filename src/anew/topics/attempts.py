@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,6 +12,20 @@ from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus
 from anew.topics.documents import stored_as
 from anew.topics.exchange import Answer
 from anew.topics.terms import TopicTerms
+
+_ENDED: Final[dict[int, str]] = {
+    DeliveryStatus.DELIVERED: "delivered",
+    DeliveryStatus.DEAD: "dead",
+    DeliveryStatus.CANCELLED: "cancelled",
+}
+
+UNREADABLE: Final = "unreadable"
+"""What a damaged file has left of a status or an outcome."""
+
+
+def ended_status(status: int) -> str:
+    """Give the word for the stored status of a delivery that is not LIVE."""
+    return _ENDED.get(status, UNREADABLE)
 
 
 class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import Conflict, NotFound, PayloadExpired
+from anew.errors import Conflict, CorruptRow, NotFound, PayloadExpired
 from anew.jobs import NewJob, State
 from anew.jobs.ids import COUNTER_BITS, MAX_KEY
 from anew.jobs.patch import Patch, patched
-from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow, how_it_ended
-from anew.topics.attempts import ended
+from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
+from anew.topics.attempts import UNREADABLE, ended, ended_status
 from anew.topics.documents import CONFIRMATION, OWN, NewMessage, stored_as, topic_document
 from anew.topics.publishing import (
     QUEUE,
@@ -179,7 +179,7 @@ def cancel(terms: TopicTerms, id_: int) -> Verb:
     def verb(batch: Batch) -> DeliveryRow:
         row = known_delivery(batch, id_)
         if row.status != DeliveryStatus.LIVE:
-            raise Conflict(f"the delivery is {how_it_ended(row.status)} already")
+            raise _not(row, f"the delivery is {ended_status(row.status)} already")
         batch.delete([row.job])
         row = ended(row, DeliveryStatus.CANCELLED, batch.now, terms)
         batch.store.topics.write_deliveries([row])
@@ -194,11 +194,18 @@ def remove(id_: int) -> Verb:
     def verb(batch: Batch) -> None:
         row = known_delivery(batch, id_)
         if row.status != DeliveryStatus.DEAD:
-            raise Conflict("only dead deliveries can be removed; cancel it first")
+            raise _not(row, "only dead deliveries can be removed; cancel it first")
         batch.delete([row.job])
         batch.store.topics.drop_delivery(id_)
 
     return verb
+
+
+def _not(row: DeliveryRow, why: str) -> Conflict | CorruptRow:
+    """Say why something cannot be done with a delivery: as a rule `why`."""
+    if ended_status(row.status) == UNREADABLE and row.status != DeliveryStatus.LIVE:
+        return CorruptRow("the stored status of this delivery cannot be read; send it again")
+    return Conflict(why)
 
 
 def known_delivery(batch: Batch, id_: int) -> DeliveryRow:

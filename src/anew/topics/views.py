@@ -14,7 +14,6 @@ from anew.errors import CorruptRow
 from anew.jobs import Job, State
 from anew.jobs.key_limits import OPEN, KeyStanding
 from anew.store.topics import (
-    UNREADABLE,
     AttemptRow,
     DeliveryRow,
     DeliveryStatus,
@@ -22,9 +21,8 @@ from anew.store.topics import (
     SubscriptionRow,
     TaskRow,
     TopicRow,
-    how_it_ended,
 )
-from anew.topics.attempts import attempt_of
+from anew.topics.attempts import UNREADABLE, attempt_of, ended_status
 from anew.topics.confirmation import TRIGGER
 from anew.topics.delivery_policy import DeliveryPolicy, Retry
 from anew.topics.documents import CONFIRMATION, stored_as, subscription_document, topic_document
@@ -202,7 +200,7 @@ class _Seen:
     def status(self, row: DeliveryRow) -> tuple[str, str | None]:
         """Give how far a delivery is, and what holds it up."""
         if row.status != DeliveryStatus.LIVE:
-            return how_it_ended(row.status), None
+            return ended_status(row.status), None
         job = self.jobs.get(row.job)
         if job is None or job.state in (State.CANCELLED, State.COMPLETED):  # somebody has ended its job
             return "cancelled", None

@@ -58,6 +58,21 @@ class Worker:
         return set(self.taker.held)
 
 
+PARTS = ("turns", "processes", "queues", "slots", "records", "breakers", "imports")
+
+
+class Part:
+    """A part of such a store, whose verbs fail as the store's do; one that the store has itself goes before the part's."""
+
+    def __init__(self, store: FaultyStore, part: Any) -> None:
+        self._store, self._part = store, part
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self._store), name) or name in vars(self._store):
+            return getattr(self._store, name)
+        return self._store.planned(name, getattr(self._part, name))
+
+
 class FaultyStore:
     """A store that fails when told to; everything else goes to the real one.
 
@@ -70,6 +85,8 @@ class FaultyStore:
         self.inner = inner
         self.verbs: dict[str, list[Exception | None]] = {}
         self.committed = 0
+        for name in PARTS:
+            setattr(self, name, Part(self, getattr(inner, name)))
 
     @property
     def commits(self) -> list[Exception | None]:
@@ -85,8 +102,9 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         # What belongs to its device is asked of the link, which is the device.
-        value = getattr(self.inner if hasattr(self.inner, name) else self.inner._link, name)
-        return Part(self, value) if name in PARTS else self.planned(name, value)
+        return self.planned(
+            name, getattr(self.inner if hasattr(self.inner, name) else self.inner._link, name)
+        )
 
     def planned(self, name: str, value: Any) -> Any:
         """Give a verb that fails when told to; what is no verb as it is."""
@@ -103,21 +121,6 @@ class FaultyStore:
             return result
 
         return call
-
-
-PARTS = frozenset({"turns", "processes", "queues", "slots", "records", "breakers", "notes"})
-
-
-class Part:
-    """A part of such a store, whose verbs fail as the store's do; one that the store has itself goes before the part's."""
-
-    def __init__(self, store: FaultyStore, part: Any) -> None:
-        self._store, self._part = store, part
-
-    def __getattr__(self, name: str) -> Any:
-        if hasattr(type(self._store), name) or name in vars(self._store):
-            return getattr(self._store, name)
-        return self._store.planned(name, getattr(self._part, name))
 
 
 class Rig:

@@ -134,7 +134,7 @@ def test_a_retry_expires_too_and_a_job_in_flight_does_not(rig: Rig) -> None:
 
 
 def test_an_expired_job_gives_the_slot_of_its_queue_to_the_next_one(rig: Rig) -> None:
-    rig.do(call(lambda batch: batch.store.slots.limit({"mail": Throttle(concurrency=1)})))
+    rig.do(call(lambda batch: batch.store.slots.set_limits({"mail": Throttle(concurrency=1)})))
     *_, good, _ = rig.put(
         *[expiring(f"late{n}", NOW) for n in range(3)], expiring("good", None), expiring("more", None)
     )
@@ -143,7 +143,7 @@ def test_an_expired_job_gives_the_slot_of_its_queue_to_the_next_one(rig: Rig) ->
 
 
 def test_expired_jobs_are_no_starts_for_the_rate_of_their_queue(rig: Rig) -> None:
-    rig.do(call(lambda batch: batch.store.slots.limit({"mail": Throttle(rate=rate(2, 1_000))})))
+    rig.do(call(lambda batch: batch.store.slots.set_limits({"mail": Throttle(rate=rate(2, 1_000))})))
     late = [expiring(f"late{n}", NOW) for n in range(3)]
     *_, one, two, three = rig.put(*late, *[expiring(f"good{n}", None) for n in range(3)])
     rig.clock.advance(1)

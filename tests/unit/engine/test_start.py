@@ -74,7 +74,7 @@ def test_a_start_that_dies_after_any_batch_is_finished_by_the_next(
         rig.do(plain(23))
         rig.worker()
         if not session_is_known:  # its jobs in flight stay behind
-            rig.do(call(lambda batch: batch.store.processes.forget(batch.store.session)))
+            rig.do(call(lambda batch: batch.store.processes.drop(batch.store.session)))
         rig.store.close()
     store = FaultyStore(open_sqlite(tmp_path))
     first = Rig(store)

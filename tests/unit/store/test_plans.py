@@ -314,7 +314,7 @@ BY_KEY = [
     "read_cron", "drop_cron", "drop_group_crons", "cron_extent", "cron_groups",
     "read_cron_group", "drop_cron_group", "close_session", "read_duty", "read_lease_clock",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
-    "note", "notes", "forget_notes", "drop_expiry", "breakers",
+    "read_one_meta", "notes", "forget_notes", "drop_expiry", "breakers",
     "limit_keys", "drop_limit_keys", "limited_jobs", "stand", "block", "stand_blocked", "unblock", "free_limited",
     "remove_limited",
     "topic", "topics", "drop_topic", "subscriptions", "drop_subscription", "publication", "messages", "expand_message",

@@ -403,7 +403,7 @@ def test_reliability_35_who_was_taken_for_dead_goes_on_under_another_session(
         assert other.engine.store.release(
             other.engine.store.processes.held_by(session, 10), NOW, interrupted=True
         ) == [row[0]]
-        other.engine.store.processes.forget(session)
+        other.engine.store.processes.drop(session)
     with pytest.raises(StoreBusy, match="taken for dead: it was cut off from the database for too long"):
         store.begin(synced=True)
     begin(store)
@@ -420,7 +420,7 @@ def test_parts_of_a_long_payload_that_were_removed_with_a_session_are_not_taken_
     with batch(store):
         stage(store, 7, [long], (0, 0), 1)
     with batch(other.engine.store):
-        other.engine.store.processes.forget(store.session)
+        other.engine.store.processes.drop(store.session)
         other.engine.store.staging.unstage_abandoned()
     begin(store)
     stage(store, 9, [long], (0, 0), 1)
@@ -444,7 +444,7 @@ def test_a_long_payload_whose_first_parts_went_with_a_session_is_refused(
     program.apply(Call(lambda batch: None, lambda result: None))
     program.engine.apply([ops.pop()])
     with batch(other.engine.store):
-        other.engine.store.processes.forget(program.engine.store.session)
+        other.engine.store.processes.drop(program.engine.store.session)
         other.engine.store.staging.unstage_abandoned()
     while ops and not results:
         wait_and_apply(program.engine, [ops.pop(0)])
@@ -490,7 +490,7 @@ def test_notes_of_what_has_begun_outlive_the_process_and_go_with_its_session(
     store.processes.note_begun(1, 13)
     until(lambda: theirs.processes.begun(store.session) == {12, 13})
     with batch(theirs):
-        theirs.processes.forget(store.session)
+        theirs.processes.drop(store.session)
     with psycopg.connect(database) as admin:
         assert admin.execute("SELECT count(*) FROM anew.begun").fetchall() == [(0,)]
 
@@ -509,7 +509,7 @@ def test_notes_are_made_again_after_a_loss_and_for_a_new_session(
 
     until(again)
     with batch(theirs):
-        theirs.processes.forget(store.session)
+        theirs.processes.drop(store.session)
     begin(store)
     store.rollback()
     until(lambda: theirs.processes.begun(store.session) == {11, 12})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from importlib import resources
+
 import pytest
 
 from anew.jobs import State
@@ -19,6 +23,12 @@ def test_a_statement_has_as_many_marks_as_its_batch_needs(width: int) -> None:
     assert STATEMENTS.text("finish", width).count("?") == width + 1
     assert STATEMENTS.text("release", width).count("?") == width + 2
     assert STATEMENTS.text("complete", width).count("?") == 2 * width + 1
+
+
+def test_no_two_statements_have_one_name() -> None:
+    text = resources.files("anew.store.sql").joinpath("queries.sql").read_text("utf-8")
+    names = re.findall(r"^-- name: (\w+)$", text, re.MULTILINE)
+    assert [name for name, times in Counter(names).items() if times > 1] == []
 
 
 def test_no_placeholder_and_no_comment_is_left() -> None:

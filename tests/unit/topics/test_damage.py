@@ -11,12 +11,12 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from anew.errors import Conflict, CorruptRow
+from anew.errors import CorruptRow
 from anew.store.topics import DeliveryStatus
 from anew.topics import reading
 from anew.topics.documents import EVENTS
 from anew.topics.publishing import QUEUE
-from anew.topics.redelivery import Selection, TaskDocument, cancel, redeliver, start
+from anew.topics.redelivery import Selection, TaskDocument, cancel, redeliver, remove, start
 from anew.topics.registry import Subscribed, drop_subscription, drop_topic, turn
 from tests.unit.topics.rig import OK, Topics, policy
 
@@ -177,8 +177,9 @@ def test_a_delivery_whose_status_is_none_is_shown_as_one_that_cannot_be_read(top
     shown = topics.do(reading.deliveries(Selection(), -1, 10))["deliveries"]
     assert [view["status"] for view in shown] == ["unreadable", "delivered"]
     assert topics.do(reading.message(one.message))["deliveries"] == {"unreadable": 1, "delivered": 1}
-    with pytest.raises(Conflict, match="the delivery is unreadable already"):
-        topics.do(cancel(topics.terms, one.id))
+    for verb in (cancel(topics.terms, one.id), remove(one.id)):
+        with pytest.raises(CorruptRow, match="cannot be read; send it again"):
+            topics.do(verb)
     topics.do(redeliver(topics.terms, one.id))
     topics.turn()
     assert [row.status for row in topics.deliveries()] == [DeliveryStatus.DELIVERED] * 2

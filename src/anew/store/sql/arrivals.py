@@ -73,7 +73,7 @@ class Arrivals:
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
-        self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
+        self._queues.keep_listed({row[1] for row in pushed if row[4] == READY and row[12] is not None})
         self._came(rows, staged=staged)
 
     def _came(self, rows: Sequence[tuple[Any, ...]], *, staged: bool = False) -> None:
@@ -100,7 +100,7 @@ class Arrivals:
         write_rows(self._run, "insert_moved", rows)
         attempts = [moved_attempt_values(key, job) for key, job in pairs]
         self._records.write([values for values in attempts if values is not None])
-        self._queues.list_names({row[1] for row in rows if row[4] == READY})
+        self._queues.keep_listed({row[1] for row in rows if row[4] == READY})
         self._came(rows)
         if self._queues.slots.limits:
             held = [(key, job.queue, job.reserved.worker) for key, job in pairs if job.reserved is not None]

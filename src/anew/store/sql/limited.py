@@ -10,7 +10,7 @@ import msgspec
 
 from anew.jobs.key_limits import Gate, KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Bucket, Throttle
-from anew.store.limit_rows import LimitedJob
+from anew.store.key_limit_rows import LimitedJob
 from anew.store.sql.queues import Queues, tally
 from anew.store.sql.rows import BLOCKED, IN_FLIGHT, READY
 from anew.store.sql.statements import Run, in_lists, in_widths
@@ -21,7 +21,7 @@ _bounds = msgspec.json.Decoder(Throttle)
 
 
 class LimitedRows:
-    """The rows of one store; nothing of them is cached. What has no text here is said in `anew.store.limit_rows.LimitRows`.
+    """The rows of one store; nothing of them is cached. What has no text here is said in `anew.store.key_limit_rows.KeyLimitRows`.
 
     Args:
         run: Runs a statement of the connection that writes.

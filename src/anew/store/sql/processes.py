@@ -27,11 +27,11 @@ class SqlProcesses:
             rows = self._run("held_by", (session, limit)).fetchall()
         return [key for (key,) in rows]
 
-    def forget(self, session: int) -> None:
-        self.end(session)
+    def drop(self, session: int) -> None:
+        self.drop_row(session)
         self._link.forget(session)
 
-    def end(self, session: int) -> None:
+    def drop_row(self, session: int) -> None:
         """Remove the row of a process that holds nothing any more."""
         self._run("close_session", (session,))
 

@@ -824,10 +824,10 @@ SELECT (SELECT max(id) FROM job),
 SELECT name, value FROM meta;
 
 -- name: notes
--- How far moves from elsewhere have come; their names begin with "moved/".
+-- How far imports from other servers have come; their names begin with "moved/".
 SELECT substr(name, 7), value FROM meta WHERE name >= 'moved/' AND name < 'moved0';
 
--- name: note
+-- name: read_one_meta
 SELECT value FROM meta WHERE name = ?;
 
 -- name: forget_notes

@@ -91,7 +91,7 @@ class Queues:
     Args:
         run: Runs a statement on the writer's connection, with its own cursor for each.
         write: Runs one that gives nothing, with one cursor for all: it takes half the time.
-        suspect: Called where a name is no UTF-8.
+        suspect: Called where `counts` meets a name that is no UTF-8.
 
     Attributes:
         slots: What bounds the jobs in flight of some queues.
@@ -99,7 +99,7 @@ class Queues:
 
     def __init__(self, run: Run, write: Run, suspect: Callable[[], None]) -> None:
         self._run, self._alter, self._suspect = run, write, suspect
-        self.slots = Slots(run, self._touch_all)
+        self.slots = Slots(run, write, self._touch_all)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
         # No head in a row stands before it: searches begin there, see `_Queue.start`.
@@ -263,7 +263,7 @@ class Queues:
 
     # -- flags
 
-    def list_names(self, queues: Iterable[str]) -> None:
+    def keep_listed(self, queues: Iterable[str]) -> None:
         for name in queues:
             queue = self._get(name)
             if not queue.flags[0]:

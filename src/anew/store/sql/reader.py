@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from anew.jobs import Job, State
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.key_limits import Place
-from anew.store.limit_rows import COUNTED_OF_A_KEY, LimitedKey, LimitedKeys
+from anew.store.key_limit_rows import COUNTED_OF_A_KEY, LimitedKey, LimitedKeys
 from anew.store.page_reads import Due, FailureGroup, Process, QueueRow, StoreFacts
 from anew.store.protocol import JobList, Lengths, Recount
 from anew.store.selection import Filter, Page

@@ -1,4 +1,4 @@
-"""Slots of queues that have a limit: how many of them are in use, by whom, and when the next one's time is over.
+"""Limits of queues: which there are, the slots and rates that jobs in flight use, and when the next slot's time is over.
 
 Each take of such a queue writes who has the slot. It is in use while its job is in flight under the token of that take, so that
 slots are right with any number of processes and after any kill; what is in memory is a cache of the rows.
@@ -25,7 +25,8 @@ class Slots:
 
     Args:
         run: Runs a statement on the writer's connection, with its own cursor for each.
-        touch: Told of queues of which more may be taken now.
+        write: Runs one that gives nothing, with one cursor for all.
+        touch: Called with queues before more of them may be taken: it notes how many may be taken now.
 
     Attributes:
         limits: By queue; other queues have none. It stays one and the same mapping.
@@ -33,8 +34,8 @@ class Slots:
         jumped: What the wall clock is ahead of lease time, ms.
     """
 
-    def __init__(self, run: Run, touch: Callable[[Iterable[str]], None]) -> None:
-        self._run, self._touch = run, touch
+    def __init__(self, run: Run, write: Run, touch: Callable[[Iterable[str]], None]) -> None:
+        self._run, self._alter, self._touch = run, write, touch
         self._text: str | None = None
         self.limits: dict[str, Throttle] = {}
         self.over: set[str] = set()
@@ -52,17 +53,18 @@ class Slots:
         if text != self._text:
             self._have(text)
 
-    def limit(self, limits: Mapping[str, Throttle]) -> None:
+    def set_limits(self, limits: Mapping[str, Throttle]) -> None:
         old = set(self.limits)
+        # First: it notes what could be taken before the change.
         self._touch(old.union(limits))
         self.forget()
         text = msgspec.json.encode(limits).decode()
         self._have(text)
-        self._run("write_meta", ("limits", text))
+        self._alter("write_meta", ("limits", text))
         for queue in set(limits) - old:
-            self._run("occupy_all", (self.jumped, queue))
+            self._alter("occupy_all", (self.jumped, queue))
         for queue in old - set(limits):
-            self._run("drop_slots", (queue,))
+            self._alter("drop_slots", (queue,))
 
     def _have(self, text: str | None) -> None:
         self._text = text
@@ -142,14 +144,14 @@ class Slots:
         taken = [slot for slot in slots if slot[1] in self.limits]
         at = now - self.jumped
         for queue in {slot[1] for slot in taken}:
-            self._run("drop_left_slots", (queue, self._over_before(queue, at)))
-        write_rows(self._run, "occupy", [(key, worker, self.jumped) for key, _, worker in taken])
+            self._alter("drop_left_slots", (queue, self._over_before(queue, at)))
+        write_rows(self._alter, "occupy", [(key, worker, self.jumped) for key, _, worker in taken])
         self._count_taken([slot[1:] for slot in taken], at)
 
-    def free_of(self, worker: str) -> None:
-        self._touch(self.limits)
+    def free_held_by(self, worker: str) -> None:
+        self._touch(self.limits)  # first, as well
         for queue in self.limits:
-            self._run("free_slots", (queue, worker))
+            self._alter("free_slots", (queue, worker))
             self.freed(queue)
 
     def _count_taken(self, slots: Iterable[tuple[str, str]], now: int) -> None:
@@ -167,7 +169,7 @@ class Slots:
             if rate is not None:
                 self._write_bucket(name, grant(rate, self._bucket(name), count, now).bucket)
 
-    def give_back(self, queues: Mapping[str, int]) -> None:
+    def uncount(self, queues: Mapping[str, int]) -> None:
         for name, count in queues.items():
             throttle = self.limits.get(name)
             if throttle is not None and throttle.rate is not None:
@@ -175,13 +177,13 @@ class Slots:
 
     def _write_bucket(self, name: str, bucket: Bucket) -> None:
         self._buckets[name] = bucket
-        self._run("write_meta", (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
+        self._alter("write_meta", (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
 
     def _bucket(self, name: str) -> Bucket:
         """Give the bucket of a queue that has a rate; one that has started nothing yet is full."""
         bucket = self._buckets.get(name)
         if bucket is None:
-            rows = self._run("note", (f"bucket/{name}",)).fetchall()
+            rows = self._run("read_one_meta", (f"bucket/{name}",)).fetchall()
             bucket = self._buckets[name] = _BUCKET.decode(rows[0][0]) if rows else FULL
         return bucket
 

@@ -38,10 +38,10 @@ from anew.store.sql.breakers import Breakers
 from anew.store.sql.crontab import Crontab
 from anew.store.sql.hooks import TABLES as HOOK_TABLES
 from anew.store.sql.hooks import SqlHooks
+from anew.store.sql.import_notes import SqlImportNotes
 from anew.store.sql.limited import TABLES as LIMIT_TABLES
 from anew.store.sql.limited import LimitedRows
 from anew.store.sql.link import Link
-from anew.store.sql.notes import SqlNotes
 from anew.store.sql.payloads import Payloads
 from anew.store.sql.processes import SqlProcesses
 from anew.store.sql.queues import Queues, tally
@@ -92,12 +92,12 @@ class SqlStore:
         self.identity, self.remote, self.clock = link.identity, link.remote, link.clock
         self._uncovered = False
         self._unreadable: dict[int, str] = {}
-        self._suspects_texts = False
+        self._texts_suspected = False
         run = self._run
         self._reads = SqlReader(link.reading())
         self.turns: Turns = link
         self.processes = SqlProcesses(link)
-        self.breakers, self.notes = Breakers(run), SqlNotes(run)
+        self.breakers, self.imports = Breakers(run), SqlImportNotes(run)
         self.hooks, self.topics, self.cron = SqlHooks(run), SqlTopics(run), Crontab(run)
         self.queues = Queues(link.run_apart, link.run_write, self._suspect_texts)
         self.slots = self.queues.slots
@@ -309,7 +309,7 @@ class SqlStore:
         rows = self._run("select_due", (now, limit)).fetchall()
         if rows:
             self._run("promote", (now, limit))
-            self.queues.list_names({row[1] for row in rows if row[3]})
+            self.queues.keep_listed({row[1] for row in rows if row[3]})
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 self.queues.move({queue: n}, code, READY)
                 self.queues.change(queue)
@@ -371,7 +371,7 @@ class SqlStore:
             self.queues.change(row.was_queue)
         if row.job.state is State.READY:
             if row.job.jid is not None:
-                self.queues.list_names([row.job.queue])
+                self.queues.keep_listed([row.job.queue])
             self.queues.change(row.job.queue)
 
     def delete(self, keys: Sequence[int]) -> list[int]:
@@ -392,7 +392,7 @@ class SqlStore:
 
     def delete_all(self) -> int:
         deleted = self.queues.total()
-        self.notes.forget()  # what was moved in is gone, and may be moved in again
+        self.imports.drop_all()  # what was moved in is gone, and may be moved in again
         self._uncovered = True
         for table in (
             "job",
@@ -414,7 +414,7 @@ class SqlStore:
 
         Looks at every row, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
         """
-        self._suspects_texts = False
+        self._texts_suspected = False
         texts = self._reads.damaged_texts()
         for key, (queue, kind) in texts.items():
             self._run("rename", (queue, kind, key))
@@ -426,10 +426,10 @@ class SqlStore:
         return len(texts) + len(damaged) + self.topics.mend_texts()
 
     def _suspect_texts(self) -> None:
-        self._suspects_texts = True
+        self._texts_suspected = True
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
-        if self._suspects_texts:
+        if self._texts_suspected:
             self.mend_texts()
         keys = list(self._unreadable)[:limit]
         for key in keys:
@@ -445,6 +445,11 @@ class SqlStore:
         self.records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision, None)])
 
     # -- reads
+
+    def reader(self) -> Reader:
+        """Open a reader of its own; a store in memory reads through its writer."""
+        link = self._link.open_reading()
+        return self._reads if link is None else SqlReader(link)
 
     def find(self, where: Filter, page: Page) -> list[int]:
         return self._reads.find(where, page)
@@ -467,7 +472,7 @@ class SqlStore:
         try:
             rows: list[tuple[Any, ...]] = self._run(name, keys, len(keys)).fetchall()
         except UnicodeDecodeError:
-            self._suspects_texts = True
+            self._suspect_texts()
             found = self._run(f"{name}_undecoded", keys, len(keys)).fetchall()
             rows = [
                 (key, *(text.decode("utf-8", "replace") for text in row[:2]), *row[2:]) for key, *row in found
@@ -504,11 +509,6 @@ class SqlStore:
 
     # -- the end
 
-    def reader(self) -> Reader:
-        """Open a reader of its own; a store in memory reads through its writer."""
-        link = self._link.open_reading()
-        return self._reads if link is None else SqlReader(link)
-
     def abandon(self, reason: str) -> None:
         self._link.abandon(reason)
 
@@ -523,7 +523,7 @@ class SqlStore:
             self._link.enter_to_close()
             self.begin(synced=False)
             if not self.processes.held_by(self.session, 1):
-                self.processes.end(self.session)
+                self.processes.drop_row(self.session)
             self.commit()
 
 

@@ -1,4 +1,4 @@
-"""Ready jobs to jobs in flight: which come first, their payloads, and the slots that those of limited queues take up."""
+"""Ready jobs to jobs in flight: which come first, and their payloads."""
 
 from __future__ import annotations
 

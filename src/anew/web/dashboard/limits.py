@@ -18,7 +18,7 @@ from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.limits import Origin, Throttle
 from anew.net.seam import Request
-from anew.store.limit_rows import COUNTED_OF_A_KEY, LimitedKey
+from anew.store.key_limit_rows import COUNTED_OF_A_KEY, LimitedKey
 from anew.store.page_reads import PageReads
 from anew.topics.terms import subscription_of
 from anew.units import format_duration

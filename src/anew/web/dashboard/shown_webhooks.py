@@ -8,6 +8,7 @@ from typing import Any, Final
 from anew.backoff import Policy
 from anew.backoff.words import in_words
 from anew.topics import registry
+from anew.topics.attempts import UNREADABLE
 from anew.topics.delivery_policy import DelayPhase, Preview
 from anew.topics.reading import STATUSES, Recent
 from anew.topics.steering import moment as instant_of
@@ -179,7 +180,9 @@ def health(view: Mapping[str, Any], now: int) -> str:
 
 def counts(recent: Recent) -> list[tuple[str, int]]:
     """Give how many of the last deliveries stand how, in the order of a delivery's life."""
-    return [(status, recent.counts[status]) for status in STATUSES if recent.counts.get(status)]
+    return [
+        (status, recent.counts[status]) for status in (*STATUSES, UNREADABLE) if recent.counts.get(status)
+    ]
 
 
 def subscription_facts(view: Mapping[str, Any], now: int) -> list[tuple[str, str, Moment | None]]:

@@ -1,15 +1,15 @@
-"""Notes of how far moves from elsewhere have come, as a store keeps them."""
+"""Notes of how far imports from other servers have come, as a store keeps them."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 
-class Notes(Protocol):
-    """The verbs on them, inside the open transaction."""
+class ImportNotes(Protocol):
+    """Notes of imports, read and written inside the open transaction."""
 
     def all(self) -> dict[str, str]:
-        """Give the notes of how far moves from elsewhere have come, by name."""
+        """Give all notes, by name."""
 
     def read(self, name: str) -> str | None:
         """Give one of them, if there is one."""
@@ -17,5 +17,5 @@ class Notes(Protocol):
     def write(self, name: str, text: str) -> None:
         """Write one of them."""
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Remove them all."""

@@ -18,7 +18,7 @@ class LimitedJob(NamedTuple):
     priority: int
 
 
-class LimitRows(Protocol):
+class KeyLimitRows(Protocol):
     """The verbs on them, inside the open transaction."""
 
     def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
