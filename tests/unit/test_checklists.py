@@ -18,7 +18,7 @@ WITHOUT_A_TEST: dict[str, dict[int, str]] = {
 IN_PART: dict[str, dict[int, str]] = {
     "reliability": {
         10: "that one connection writes at a time is shown by the turnstile's tests, without the number",
-        14: "a jid is known again for as long as its job is stored, with a switch; not for ten minutes after its end",
+        14: "a jid is known again with a switch; that of a job that is dropped where it fails (retry 0), not after its end",
         28: "a name may have a NUL on SQLite; PostgreSQL refuses it, and says which",
         40: "that no batch reads more than without it is tested; half an hour is measured (bench/RESULTS.md)",
         43: "minutes a night for each target, not an hour",

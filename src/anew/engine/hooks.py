@@ -37,12 +37,13 @@ from anew.jobs.expiry import is_expired
 from anew.jobs.fold import Expressions
 from anew.jobs.hooks import Event, Hook, Hooked, result_of, standing_of
 from anew.jobs.ids import IdText
+from anew.jobs.job import Job
 from anew.jobs.key_limits import KeyStanding
 from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
-from anew.store.hook_rows import HookRows, TrackedProgress
+from anew.store.hook_rows import TrackedProgress
 from anew.store.key_limit_rows import LimitedJob
 from anew.store.protocol import Store
 
@@ -53,12 +54,13 @@ class Entry(StrEnum):
     """What became of one new job.
 
     CREATED: it is stored. DUPLICATE: another job has its unique key. REPEATED: it is there already under its producer's id.
-    FOLDED: it was merged into another. NO_BATCH: its batch is not known.
+    OTHER: another job is there under that id. FOLDED: it was merged into another. NO_BATCH: its batch is not known.
     """
 
     CREATED = "created"
     DUPLICATE = "duplicate"
     REPEATED = "repeated"
+    OTHER = "other"
     FOLDED = "folded"
     NO_BATCH = "no batch"
 
@@ -212,7 +214,7 @@ class Hooks:
         digests = [one.fold for one in ties if one.fold is not None]
         folds = Folds(self._store, self._expressions, self._folding_time, self._now, digests)
         self._load({one.batch for one in ties if one.batch is not None})
-        new = _NewTies(self._rows, [(job, one) for _, job, one in tied], folds, self._batches, self._now)
+        new = _NewTies(self._store, [(job, one) for _, job, one in tied], folds, self._batches, self._now)
         out: dict[int, tuple[Entry, int]] = {}
         for at, job, one in tied:
             there = new.find(keys[at], job, one)
@@ -357,7 +359,7 @@ class _NewTies:
     """The ties of the new jobs of one list: which of these jobs are there already, and what is to be written of the others.
 
     Args:
-        rows: Where those of stored jobs are.
+        store: Where stored jobs and their ties are.
         tied: The list's jobs that have some.
         folds: What becomes of those with a key to fold by.
         batches: All that they name, by key; None: it is not known.
@@ -371,15 +373,17 @@ class _NewTies:
 
     def __init__(
         self,
-        rows: HookRows,
+        store: Store,
         tied: Sequence[tuple[PushedJob, JobHooks]],
         folds: Folds,
         batches: Mapping[int, BatchRow | None],
         now: int,
     ) -> None:
-        self._folds, self._batches, self._now = folds, batches, now
+        self._store, self._folds, self._batches, self._now = store, folds, batches, now
+        rows = store.hooks
         once = list(dict.fromkeys(job.jid for job, ties in tied if ties.once))
         self._once = rows.stored_once(once) if once else {}
+        self._added: dict[int, PushedJob] = {}
         digests = list(dict.fromkeys(ties.unique.digest for _, ties in tied if ties.unique is not None))
         held = rows.locks(digests) if digests else []
         self._held: dict[bytes, tuple[Lock, State | None]] = {lock.digest: (lock, at) for lock, at in held}
@@ -394,7 +398,8 @@ class _NewTies:
             InvalidInput, Overloaded: It cannot be folded.
         """
         if ties.once and job.jid in self._once:
-            return Entry.REPEATED, self._once[job.jid]
+            there = self._once[job.jid]
+            return (Entry.REPEATED if self._is_same(there, job) else Entry.OTHER), there
         if ties.batch is not None and self._batches.get(ties.batch) is None:
             return Entry.NO_BATCH, -1
         if ties.unique is not None and (found := self._held.get(ties.unique.digest)) is not None:
@@ -404,11 +409,20 @@ class _NewTies:
         into = None if ties.fold is None else self._folds.enter(key, job, ties, ties.fold)
         return None if into is None else (Entry.FOLDED, into)
 
+    def _is_same(self, there: int, job: PushedJob) -> bool:
+        """Report whether a job is what is there, or in the list before it, by type, queue and payload."""
+        before: PushedJob | Job | None = self._added.get(there)
+        if before is None:
+            (before,) = self._store.load([there], payload=True)
+        if before.payload is None:  # it cannot be read
+            return True
+        return (before.type, before.queue, bytes(before.payload)) == (job.type, job.queue, bytes(job.payload))
+
     def add(self, key: int, job: PushedJob, ties: JobHooks, ids: IdText) -> None:
         """Tie a job that is to be stored; those behind it in the list find it."""
         state = initial_state(job.ready_at, self._now)
         if ties.once:
-            self._once[job.jid] = key
+            self._once[job.jid], self._added[key] = key, job
         if ties.unique is not None:
             digest, scope, ends_at = ties.unique.digest, Scope(ties.unique.scope), ties.unique.ends_at
             self.locks[digest] = lock = Lock(digest, key, scope, ends_at)

@@ -21,10 +21,11 @@ from anew.fwp.commands import Command, FailCommand, LongLine, Push, PushBulk, re
 from anew.fwp.connection import FwpConnection
 from anew.fwp.enterprise import CustomMembers, custom_of, no_batch, ties_of
 from anew.fwp.jobs import CheckedJob, SentJob, checked
-from anew.fwp.policies import Policies
-from anew.jobs.codec import JobHooks, PushedJob
+from anew.fwp.policies import DEAD_MS, Policies
+from anew.jobs.codec import JobHooks, PushedJob, Retention
 from anew.net.bounded_log import SHOWN, BoundedLog
 from anew.net.chunks import Chunks, Work
+from anew.units import MINUTE_MS
 
 T = TypeVar("T")
 
@@ -32,6 +33,9 @@ log = logging.getLogger("anew.fwp")
 
 PART_JOBS: Final = 1_000
 """Jobs of a PUSHB that are checked in one go, some 3 ms, and that one batch stores, some 6 ms."""
+
+KNOWN_MS: Final = 10 * MINUTE_MS
+"""How long a jid is known after its job was done: a producer that got no answer has pushed again by then."""
 
 _ONCE: Final = JobHooks(once=True)
 
@@ -74,7 +78,7 @@ class Pushing:
         chunks: Where long lines are read.
         policies: Give each job its policy.
         enterprise: Members of `custom` tie a job to a batch, a unique key or an expiry; else they are passed over.
-        idempotent: A push of a jid whose job is still stored is that job again.
+        idempotent: A push of a jid whose job is still stored is that job again; what is done is kept for `KNOWN_MS`.
         execute: Executes a command that was read from a long line and is no bulk.
 
     Attributes:
@@ -99,6 +103,8 @@ class Pushing:
         self._policies = policies
         self._enterprise = enterprise
         self._idempotent = idempotent
+        completed_ms = max(engine.parts.defaults.completed_ms, KNOWN_MS)
+        self._kept = Retention(completed_ms=completed_ms, dead_ms=DEAD_MS)
         self._execute = execute
         self._refusals = BoundedLog(log, "a pushed job was refused", engine.clock.monotonic)
         self.verbs: Mapping[type[Any], Callable[[FwpConnection, Any], None]] = {
@@ -126,6 +132,10 @@ class Pushing:
 
     def _refused(self, entry: Entry, sent: SentJob) -> tuple[str, str]:
         """Say why a job was not stored: the error's code, "" for the usual one, and its text."""
+        if entry is Entry.OTHER:
+            reason = f"jid {sent.jid} was pushed before with another type, queue or args; push this one under another jid"
+            self._log_refusal(sent, reason)
+            return "", reason
         if entry is not Entry.NO_BATCH:
             return replies.NOT_UNIQUE, "Job not unique"
         reason = str(no_batch(custom_of(sent.custom).bid))
@@ -232,8 +242,9 @@ class Pushing:
     def named(self, job: CheckedJob, now: int | None = None) -> PushedJob:
         """Give a job in the engine's form; `now` is the instant from which it counts, epoch ms, None for the clock's."""
         named = self._policies.pushed(job, self._tie if now is None else partial(self._tie, now=now))
-        if self._idempotent:
+        if self._idempotent and now is None:  # a cron entry's jobs have a jid each
             named.hooks = _once(named.hooks)
+            named.retention = self._kept
         return named
 
     def _tie(self, custom: CustomMembers, job: CheckedJob, now: int | None = None) -> JobHooks | None:

@@ -157,6 +157,13 @@ def test_fwp_33_with_the_switch_one_jid_twice_is_one_job_after_a_restart_too(
     assert fetch(wire, "mail")["jid"] == "mail-job-1"
     wire.expect(f"PUSH {same}")
     assert length(wire, "mail") == 1
+    wire.expect('ACK {"jid":"mail-job-1"}')
+    server.kill()
+    server.close()
+    server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
+    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    wire.expect(f"PUSH {same}")
+    assert length(wire, "mail") == 1
     server.close()
     assert not server.new_complaints()
 

@@ -241,15 +241,15 @@ def test_a_job_for_a_fetch_that_has_its_answer_is_given_back(desk: Desk, late: t
     assert desk.fetch()["jid"] == jid
 
 
-def test_fwp_33_with_the_switch_a_jid_is_one_job_while_its_record_is_there() -> None:
-    """Faktory checklist 33, the other way: ready, reserved, to be retried, dead; and free when it is gone."""
+def test_fwp_33_reliability_14_with_the_switch_a_jid_is_one_job_until_ten_minutes_after_its_end() -> None:
+    """Faktory checklist 33, the other way: ready, reserved, to be retried, dead, done; and free when it is gone."""
     desk = Desk(idempotent=True)
     jid = desk.push(1, retry=1)
 
     def waiting() -> int:
         return int(desk.ask("INFO")["faktory"]["total_enqueued"])
 
-    assert (desk.push(1, args=["other"]), waiting()) == (jid, 1)
+    assert (desk.push(1), waiting()) == (jid, 1)
     assert desk.fetch()["args"] == [1]
     desk.push(1)
     assert (waiting(), desk.sets()) == (0, (0, 0, 0, 1))
@@ -264,8 +264,30 @@ def test_fwp_33_with_the_switch_a_jid_is_one_job_while_its_record_is_there() -> 
     desk.say('MUTATE {"cmd":"requeue","target":"dead"}')
     desk.fetch()
     assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
+    desk.advance(600 * SECOND - 1)
+    desk.push(1)
+    assert (waiting(), desk.sets()) == (0, (0, 0, 0, 0))
+    desk.advance(60 * SECOND)  # what is over is removed within a minute
     desk.push(1, args=["new"])
     assert desk.fetch()["args"] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"args": [2]}, {"jobtype": "other"}, {"queue": "web"}, {"args": ["x" * 300_000]}]
+)
+def test_reliability_14_with_the_switch_another_job_of_that_jid_is_refused(other: dict[str, Any]) -> None:
+    desk = Desk(idempotent=True)
+    jid = desk.push(1, args=[1])
+    same = {"jid": jid, "jobtype": "kind", "args": [1], "queue": "mail"}
+    refusal = f"jid {jid} was pushed before with another type, queue or args; push this one under another jid"
+    assert desk.say(f"PUSH {json.dumps(same | other)}") == f"-ERR {refusal}"
+    assert desk.ask(f"PUSHB {json.dumps([same, same | other])}") == {jid: refusal}
+    new = same | {"jid": "job-0002"}
+    assert desk.ask(f"PUSHB {json.dumps([new, new | other, new])}") == {
+        "job-0002": refusal.replace(jid, "job-0002")
+    }
+    assert len(desk.rig.store.find(Filter(), Page())) == 2
+    assert desk.say(f"PUSH {json.dumps(same | {'priority': 9, 'custom': {'a': 1}})}") == "+OK"
 
 
 def test_with_the_switch_a_repeat_is_no_conflict_of_unique_keys_and_no_member_of_a_batch() -> None:
