@@ -113,8 +113,8 @@ class Fwp:
         "What INFO calls this server. Without the word Enterprise, batches, tracking, unique jobs and expiry are off, as in "
         "Faktory without a licence.")
     idempotent_push: bool = _of(False, "fwp-idempotent-push", "switch",
-        "A PUSH of a jid whose job is stored, or was done less than ten minutes ago, is that job again: it is answered OK and stores "
-        "nothing. Off, it is another job, as in Faktory.")
+        "A PUSH of a jid whose job is stored, or was done less than ten minutes ago, is that job again: it is answered OK and "
+        "stores nothing. Off, it is another job, as in Faktory.")
     max_line: int = _of(64 * _MIB, "fwp-max-line", "size", "Longest line of the Faktory Work Protocol.", low=1024)
 
 
