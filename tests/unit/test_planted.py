@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from anew.engine import GroupCommit, cron_firing, engine, upkeep
+from anew.engine import Engine, GroupCommit, cron_firing, engine, upkeep
+from anew.engine.lease_time import LeaseTime
 from anew.fwp.lines import LineSplitter
+from anew.store.processes import Session
 from anew.store.sql import SqlStore
+from anew.store.sql.processes import SqlProcesses
 from anew.store.sqlite import open_sqlite, opening
 from anew.tasks.opening import open_engine
 from tests.unit.engine import (
@@ -24,9 +27,11 @@ from tests.unit.engine import (
     test_crontab,
     test_failures,
     test_group_shared,
+    test_lease_time,
     test_one_transaction,
     test_start,
     test_threads,
+    test_upkeep,
 )
 from tests.unit.engine.failing import Failing
 from tests.unit.engine.grouped import Group
@@ -155,6 +160,40 @@ def folder_not_synced(patch: Patch) -> None:
     patch.setattr(opening, "sync_path", lambda folder: None)
 
 
+def wall_clock_leases(patch: Patch) -> None:
+    """Leases end by the wall clock, jumps and all."""
+    patch.setattr(LeaseTime, "at", lambda self, instant: instant)
+
+
+def rescue_of_the_living(patch: Patch) -> None:
+    """Nobody looks whether a process still lives before what it holds is given to others."""
+    sessions = SqlProcesses.sessions
+
+    def all_dead(self: Any) -> list[Session]:
+        return [session._replace(alive=False) for session in sessions(self)]
+
+    patch.setattr(SqlProcesses, "sessions", all_dead)
+
+
+def holders_in_memory(patch: Patch) -> None:
+    """Which process holds a job is known to nobody but itself."""
+    patch.setattr(SqlProcesses, "held_by", lambda self, session, limit: [])
+
+
+def interrupted_commit_repeated(patch: Patch) -> None:
+    """A commit that is interrupted is taken for one that did not happen, and what was asked for is done again."""
+    apply = Engine.apply
+
+    def twice(self: Engine, ops: Any) -> None:
+        try:
+            apply(self, ops)
+        except test_threads.Interrupted:
+            apply(self, ops)
+            raise
+
+    patch.setattr(Engine, "apply", twice)
+
+
 def failed_sync(folder: Path) -> None:
     one, other = test_late_sync.Process(folder), test_late_sync.Process(folder)
     syncs = test_late_sync.Syncs()
@@ -198,6 +237,26 @@ BUGS: dict[str, Bug] = {
         lambda folder: test_apply.test_a_job_is_retried_as_its_policy_says_until_it_is_dead(Rig()),
     ),
     "swallow a sync's error": (sync_error_swallowed, failed_sync),
+    "leases by the wall clock": (
+        wall_clock_leases,
+        lambda folder: (
+            test_lease_time.test_reliability_30_a_jump_of_the_clock_ends_no_reservation_and_lengthens_none(
+                test_lease_time.HOUR
+            )
+        ),
+    ),
+    "rescue without a look": (
+        rescue_of_the_living,
+        test_upkeep.test_what_a_living_process_holds_stays_with_it,
+    ),
+    "holders known in memory alone": (
+        holders_in_memory,
+        lambda folder: test_start.test_what_was_in_flight_is_ready_again(folder, 35, 10),
+    ),
+    "a commit that is interrupted, repeated": (
+        interrupted_commit_repeated,
+        lambda folder: test_threads.test_an_interruption_after_the_commit_keeps_what_was_committed(),
+    ),
     "no sync of a folder": (
         folder_not_synced,
         test_opening.test_reliability_09_a_new_folder_and_its_files_have_lasting_names,

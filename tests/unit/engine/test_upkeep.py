@@ -9,10 +9,11 @@ from typing import Any
 
 from anew.engine.engine import PROMOTE_JOBS
 from anew.engine.upkeep import Upkeep
-from anew.jobs import HoldKind
+from anew.jobs import HoldKind, State
 from anew.store.protocol import Hold
 from anew.store.sql import SqlStore
 from anew.store.sqlite import open_sqlite
+from anew.units import MINUTE_MS
 from tests.conformance.helpers import ready_total
 
 from .rig import NOW, Rig, call, new_job, plain
@@ -63,6 +64,19 @@ def test_a_dead_process_keeps_its_row_until_all_that_it_held_is_given_back(tmp_p
     assert {job.interruptions for job in rig.store.load(keys)} == {1}
     assert [session.id for session in rig.store.processes.sessions()] == [rig.store.session]
     rig.store.close()
+
+
+def test_what_a_living_process_holds_stays_with_it(tmp_path: Path) -> None:
+    one = Rig(open_sqlite(tmp_path, exclusive=False))
+    other = Rig(open_sqlite(tmp_path, exclusive=False), clock=one.clock)
+    (key,) = one.put(new_job())
+    worker = one.worker()
+    one.advance(MINUTE_MS)
+    run_all(other)
+    one.engine.apply([])
+    assert (worker.held, one.state(key), one.job(key).interruptions) == ({key}, State.IN_FLIGHT, 0)
+    one.store.close()
+    other.store.close()
 
 
 def test_counters_are_checked_after_a_process_has_died_and_not_otherwise(tmp_path: Path) -> None:
