@@ -74,7 +74,7 @@ def test_what_a_living_process_holds_stays_with_it(tmp_path: Path) -> None:
     one.advance(MINUTE_MS)
     run_all(other)
     one.engine.apply([])
-    assert (worker.held, one.state(key), one.job(key).interruptions) == ({key}, State.IN_FLIGHT, 0)
+    assert (worker.keys, one.state(key), one.job(key).interruptions) == ([key], State.IN_FLIGHT, 0)
     one.store.close()
     other.store.close()
 
