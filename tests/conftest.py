@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -31,9 +32,23 @@ settings.load_profile("nightly" if os.environ.get("ANEW_NIGHTLY") else "daily")
 gc.disable()
 
 
+WAITING = frozenset({"reliability", "e2e", "fwp_clients", "typing"})
+"""Folders whose tests mostly wait for processes that they start."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest, so that no process is left alone with them at the end."""
-    items.sort(key=lambda item: "reliability" not in item.path.parts)
+    """Spread files whose tests wait among those whose tests calculate: of several workers some calculate at any time.
+
+    Files stay whole, since their tests share servers; those that take longest, of `tests/reliability`, come first of their kind.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in sorted(items, key=lambda item: "reliability" not in item.path.parts):
+        files.setdefault(item.path, []).append(item)
+    kinds: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}
+    for path, tests in files.items():
+        kinds[bool(WAITING.intersection(path.parts))].append(tests)
+    places = [(n / len(kind), tests) for kind in kinds.values() for n, tests in enumerate(kind)]
+    items[:] = [item for _, tests in sorted(places, key=lambda place: place[0]) for item in tests]
 
 
 def pytest_collection_finish() -> None:
