@@ -30,9 +30,9 @@ setup: $(STAMP) ## set up .venv
 demo: $(STAMP) ## show the main job: a flaky receiver, retries, a kill -9, nothing lost
 	@$(BIN)/python -m demo
 
-# Four on two processors: much of the time a test waits for a process, a disk or a timer.
+# Three on two processors: much of the time a test waits for a process, a disk or a timer.
 test: $(STAMP) ## run the tests
-	@$(PYTEST) -n 4 --dist worksteal -m "not nightly and not alone"
+	@$(PYTEST) -n 3 --dist worksteal -m "not nightly and not alone"
 	@$(PYTEST) -m "alone and not nightly" tests/reliability
 
 lint: $(STAMP) ## ruff: rules and format

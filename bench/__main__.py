@@ -104,7 +104,7 @@ class Bench:
                 f"{streams:,} takers": self._fresh(
                     f"{streams} takers", partial(scenarios.takers, streams=streams, size=self._size), "all_ms"
                 )
-                for streams in scenarios.TAKERS
+                for streams in scenarios.TAKERS[self._size]
             }
         return tables
 

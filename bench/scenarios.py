@@ -53,7 +53,7 @@ RATES = {
 }
 NAMES = [*RATES, "backlog", "bursts", "queues", "takers"]
 QUEUES = (10, 100, 1_000, 10_000, 50_000)
-TAKERS = (10, 100, 500, 1_000, 2_000)
+TAKERS = {"full": (10, 100, 500, 1_000, 2_000), "quick": (10, 2_000)}
 
 
 def load(server: Server, **spec: Any) -> dict[str, Any]:

@@ -102,9 +102,10 @@ class Pushing:
         self._chunks = chunks
         self._policies = policies
         self._enterprise = enterprise
-        self._idempotent = idempotent
-        completed_ms = max(engine.parts.defaults.completed_ms, KNOWN_MS)
-        self._kept = Retention(completed_ms=completed_ms, dead_ms=DEAD_MS)
+        self._kept: Retention | None = None
+        if idempotent:
+            completed_ms = max(engine.parts.defaults.completed_ms, KNOWN_MS)
+            self._kept = Retention(completed_ms=completed_ms, dead_ms=DEAD_MS)
         self._execute = execute
         self._refusals = BoundedLog(log, "a pushed job was refused", engine.clock.monotonic)
         self.verbs: Mapping[type[Any], Callable[[FwpConnection, Any], None]] = {
@@ -242,7 +243,7 @@ class Pushing:
     def named(self, job: CheckedJob, now: int | None = None) -> PushedJob:
         """Give a job in the engine's form; `now` is the instant from which it counts, epoch ms, None for the clock's."""
         named = self._policies.pushed(job, self._tie if now is None else partial(self._tie, now=now))
-        if self._idempotent and now is None:  # a cron entry's jobs have a jid each
+        if self._kept is not None and now is None:  # a cron entry's jobs have a jid each
             named.hooks = _once(named.hooks)
             named.retention = self._kept
         return named

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import select
 import signal
 import socket
@@ -16,10 +17,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from anew.errors import ExpressionTooSlow, InternalError, InvalidExpression, Overloaded
+from anew.errors import AnewError, ExpressionTooSlow, InternalError, InvalidExpression, Overloaded
 from anew.jq import MOST_TEXT, Expressions
 from anew.jq.evaluating import COMPILE, FOLD, MATCHING, MERGE, MOST_MERGED, WHEN
-from anew.jq.process import EvaluatingProcess
+from anew.jq.process import STARVED, EvaluatingProcess
 
 NULL = b"null"
 
@@ -226,12 +227,15 @@ def test_text_that_nests_as_deeply_as_it_may_gets_an_answer(expressions: Express
 )  # fmt: skip
 def test_a_bomb_ends_alone(expressions: Expressions, text: str) -> None:
     began = time.monotonic()
-    with pytest.raises(
-        ExpressionTooSlow,
-        match=r"\Athe expression takes more than (100 ms|256 MiB of memory) for one payload",
-    ):
-        expressions.matching(text, [NULL])
-    assert time.monotonic() - began < 20
+    refusal: AnewError | None = None
+    while refusal is None or str(refusal) == STARVED:  # of a machine that is too busy it says that, rightly
+        with pytest.raises((ExpressionTooSlow, Overloaded)) as refused:
+            expressions.matching(text, [NULL])
+        refusal = refused.value
+        assert time.monotonic() - began < 20
+    assert re.match(
+        r"the expression takes more than (100 ms|256 MiB of memory) for one payload", str(refusal)
+    )
     assert expressions.matching(". == 1", [b"1"]) == [True]
 
 
