@@ -25,6 +25,7 @@ IN_PART: dict[str, dict[int, str]] = {
         45: "of clients that send one request at a time, over HTTP/1.1; of those that send many without reading the answers "
         "fewer are accepted, since telling a client to come again takes half as long as a job",
         57: "with 100,000 samples where objects lie in memory is seen too; the comparison is known to be one in constant time",
+        59: "a rescue that does not ask whether the process lives is planted; one that does not look at the row again is not",
         60: "the minutes of a whole run are measured, not tested",
     },
     "notifications": {

@@ -113,8 +113,8 @@ class Fwp:
         "What INFO calls this server. Without the word Enterprise, batches, tracking, unique jobs and expiry are off, as in "
         "Faktory without a licence.")
     idempotent_push: bool = _of(False, "fwp-idempotent-push", "switch",
-        "A PUSH of a jid whose job is stored, or was done less than ten minutes ago, is that job again: it is answered OK and "
-        "stores nothing. Off, it is another job, as in Faktory.")
+        "A PUSH whose jid belongs to a stored job, or to one completed in the last ten minutes, stores nothing: it is answered "
+        "OK, or refused if its type or args differ. Off, it makes another job, as in Faktory.")
     max_line: int = _of(64 * _MIB, "fwp-max-line", "size", "Longest line of the Faktory Work Protocol.", low=1024)
 
 

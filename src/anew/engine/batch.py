@@ -75,7 +75,7 @@ class Enqueued(Struct, frozen=True, gc=False):
 
     Attributes:
         keys: One for each, in the order given: of the job that was created, or of the one that it duplicates, repeats or was folded
-            into; -1 for NO_BATCH.
+            into, or that has its producer's id; -1 for NO_BATCH.
         now: When this was decided, epoch ms.
         existing: By place: what became of those that were not created.
     """
@@ -387,7 +387,7 @@ class Batch:
     def in_flight(self, keys: Iterable[int]) -> list[Job]:
         """Read those of some jobs that are in flight."""
         found = [job for job in self.store.load(keys) if job.state is State.IN_FLIGHT]
-        self._hooked.update([job.key for job in found if job.hooks])
+        self._hooked.update([job.key for job in found if job.hooks & ~Hook.ONCE])  # that one follows nothing
         return found
 
     def _tell(

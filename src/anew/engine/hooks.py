@@ -383,7 +383,7 @@ class _NewTies:
         rows = store.hooks
         once = list(dict.fromkeys(job.jid for job, ties in tied if ties.once))
         self._once = rows.stored_once(once) if once else {}
-        self._added: dict[int, PushedJob] = {}
+        self._same: dict[int, PushedJob | Job] = self._alike(tied) if self._once else {}
         digests = list(dict.fromkeys(ties.unique.digest for _, ties in tied if ties.unique is not None))
         held = rows.locks(digests) if digests else []
         self._held: dict[bytes, tuple[Lock, State | None]] = {lock.digest: (lock, at) for lock, at in held}
@@ -409,20 +409,27 @@ class _NewTies:
         into = None if ties.fold is None else self._folds.enter(key, job, ties, ties.fold)
         return None if into is None else (Entry.FOLDED, into)
 
+    def _alike(self, tied: Sequence[tuple[PushedJob, JobHooks]]) -> dict[int, PushedJob | Job]:
+        """Read the stored jobs whose payload may be that of one under the same id: no more is read than came."""
+        sizes = self._store.payload_sizes(list(self._once.values()))
+        found = [(self._once.get(job.jid), job) for job, ties in tied if ties.once]
+        alike = {key for key, job in found if key is not None and sizes.get(key) == len(job.payload)}
+        return {job.key: job for job in self._store.load(alike, payload=True)}
+
     def _is_same(self, there: int, job: PushedJob) -> bool:
-        """Report whether a job is what is there, or in the list before it, by type, queue and payload."""
-        before: PushedJob | Job | None = self._added.get(there)
-        if before is None:
-            (before,) = self._store.load([there], payload=True)
-        if before.payload is None:  # it cannot be read
-            return True
-        return (before.type, before.queue, bytes(before.payload)) == (job.type, job.queue, bytes(job.payload))
+        """Report whether a job is what is there, or in the list before it, by type and payload. A patch may change the queue."""
+        before = self._same.get(there)
+        if before is None or before.type != job.type:
+            return False
+        return before.payload is None or bytes(before.payload) == bytes(
+            job.payload
+        )  # None: it cannot be read
 
     def add(self, key: int, job: PushedJob, ties: JobHooks, ids: IdText) -> None:
         """Tie a job that is to be stored; those behind it in the list find it."""
         state = initial_state(job.ready_at, self._now)
         if ties.once:
-            self._once[job.jid], self._added[key] = key, job
+            self._once[job.jid], self._same[key] = key, job
         if ties.unique is not None:
             digest, scope, ends_at = ties.unique.digest, Scope(ties.unique.scope), ties.unique.ends_at
             self.locks[digest] = lock = Lock(digest, key, scope, ends_at)

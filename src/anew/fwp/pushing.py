@@ -78,7 +78,7 @@ class Pushing:
         chunks: Where long lines are read.
         policies: Give each job its policy.
         enterprise: Members of `custom` tie a job to a batch, a unique key or an expiry; else they are passed over.
-        idempotent: A push of a jid whose job is still stored is that job again; what is done is kept for `KNOWN_MS`.
+        idempotent: A PUSH whose jid belongs to a stored job stores nothing; completed jobs are stored for `KNOWN_MS`.
         execute: Executes a command that was read from a long line and is no bulk.
 
     Attributes:
@@ -116,7 +116,7 @@ class Pushing:
 
     def _push(self, connection: FwpConnection, command: Push) -> None:
         try:
-            job = self.named(checked(command.job))
+            job = self._pushed(command.job)
         except (InvalidInput, NotFound) as error:
             self._log_refusal(command.job, str(error))
             raise
@@ -134,7 +134,9 @@ class Pushing:
     def _refused(self, entry: Entry, sent: SentJob) -> tuple[str, str]:
         """Say why a job was not stored: the error's code, "" for the usual one, and its text."""
         if entry is Entry.OTHER:
-            reason = f"jid {sent.jid} was pushed before with another type, queue or args; push this one under another jid"
+            reason = (
+                f"jid {sent.jid} was pushed before with another jobtype or args; the stored job is unchanged"
+            )
             self._log_refusal(sent, reason)
             return "", reason
         if entry is not Entry.NO_BATCH:
@@ -201,7 +203,7 @@ class Pushing:
         kept: list[SentJob] = []
         for sent in part:
             try:
-                jobs.append(self.named(checked(sent)))
+                jobs.append(self._pushed(sent))
             except (InvalidInput, NotFound) as error:
                 self._log_refusal(sent, str(error))
                 bulk.errors[sent.jid or ""] = str(error)
@@ -240,13 +242,16 @@ class Pushing:
             return
         self._store(bulk)
 
+    def _pushed(self, sent: SentJob) -> PushedJob:
+        """Give a pushed job in the engine's form; with the switch its jid is known."""
+        job = self.named(checked(sent))
+        if self._kept is not None:
+            job.hooks, job.retention = _once(job.hooks), self._kept
+        return job
+
     def named(self, job: CheckedJob, now: int | None = None) -> PushedJob:
         """Give a job in the engine's form; `now` is the instant from which it counts, epoch ms, None for the clock's."""
-        named = self._policies.pushed(job, self._tie if now is None else partial(self._tie, now=now))
-        if self._kept is not None and now is None:  # a cron entry's jobs have a jid each
-            named.hooks = _once(named.hooks)
-            named.retention = self._kept
-        return named
+        return self._policies.pushed(job, self._tie if now is None else partial(self._tie, now=now))
 
     def _tie(self, custom: CustomMembers, job: CheckedJob, now: int | None = None) -> JobHooks | None:
         if not self._enterprise:

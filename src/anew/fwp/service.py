@@ -93,7 +93,7 @@ class FwpService:
             licence.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
         chunks: Where long bulks are read.
-        idempotent: A push of a jid whose job is stored, or was done a moment ago, is that job again.
+        idempotent: A PUSH whose jid belongs to a stored job, or to one completed in the last ten minutes, stores nothing.
         policies: By queue and type, policies that come before the server's; None stands for every queue or type.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from anew.engine.reads import Reads, Then
@@ -66,9 +67,11 @@ class ChunksOf(Chunks):
 class Desk:
     """The service, its engine, and peers; `given` are settings of the service."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, *, completed_ms: int = 0, **given: Any) -> None:
         self.group = Group()
         self.rig = self.group.rig
+        parts = self.rig.engine.parts
+        parts.defaults = replace(parts.defaults, completed_ms=completed_ms)
         loop: Any = self.group.loop
         submit = self.group.commit.submit if self.group.remote else None
         self.reads = ReadsAtOnce(self.rig.store, loop, submit)

@@ -9,12 +9,15 @@ import pytest
 
 from anew.clock import ManualClock
 from anew.engine import Enqueue, Op
+from anew.engine.verbs import patch_one
 from anew.errors import StoreFull
 from anew.fwp import commands, long_lines, pushing
 from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers
+from anew.jobs.patch import Patch
 from anew.store.selection import Filter, Page
+from tests.unit.engine.rig import call
 
 from .desk import Desk, Peer
 
@@ -272,14 +275,43 @@ def test_fwp_33_reliability_14_with_the_switch_a_jid_is_one_job_until_ten_minute
     assert desk.fetch()["args"] == ["new"]
 
 
-@pytest.mark.parametrize(
-    "other", [{"args": [2]}, {"jobtype": "other"}, {"queue": "web"}, {"args": ["x" * 300_000]}]
-)
+def test_with_the_switch_a_job_is_known_wherever_it_was_moved() -> None:
+    desk = Desk(idempotent=True)
+    jid = desk.push(1)
+    (key,) = desk.rig.store.find(Filter(), Page())
+    desk.rig.do(call(patch_one(key, Patch(queue="slow"))))
+    desk.push(1)
+    assert desk.ask("FETCH slow")["jid"] == jid
+    assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
+    desk.push(1)
+    assert desk.rig.store.find(Filter(), Page()) == [key]
+
+
+def test_with_the_switch_a_longer_retention_of_completed_jobs_holds() -> None:
+    desk = Desk(idempotent=True, completed_ms=3_600 * SECOND)
+    jid = desk.push(1)
+    desk.fetch()
+    assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
+    desk.advance(3_599 * SECOND)
+    desk.push(1)
+    assert desk.ask("INFO")["faktory"]["total_enqueued"] == 0
+
+
+def test_with_the_switch_a_callback_goes_as_without_it() -> None:
+    desk = Desk(idempotent=True)
+    bid = desk.say('BATCH NEW {"success":{"jobtype":"done","args":[],"queue":"mail"}}')
+    assert desk.say(f"BATCH COMMIT {bid}") == "+OK"
+    jid = desk.fetch()["jid"]
+    assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
+    assert desk.rig.store.find(Filter(), Page()) == []
+
+
+@pytest.mark.parametrize("other", [{"args": [2]}, {"jobtype": "other"}, {"args": ["x" * 300_000]}])
 def test_reliability_14_with_the_switch_another_job_of_that_jid_is_refused(other: dict[str, Any]) -> None:
     desk = Desk(idempotent=True)
     jid = desk.push(1, args=[1])
     same = {"jid": jid, "jobtype": "kind", "args": [1], "queue": "mail"}
-    refusal = f"jid {jid} was pushed before with another type, queue or args; push this one under another jid"
+    refusal = f"jid {jid} was pushed before with another jobtype or args; the stored job is unchanged"
     assert desk.say(f"PUSH {json.dumps(same | other)}") == f"-ERR {refusal}"
     assert desk.ask(f"PUSHB {json.dumps([same, same | other])}") == {jid: refusal}
     new = same | {"jid": "job-0002"}
