@@ -142,26 +142,28 @@ def test_fwp_33_one_jid_twice_is_two_jobs(wire: FaktoryWire, queue: str) -> None
 def test_fwp_33_with_the_switch_one_jid_twice_is_one_job_after_a_restart_too(
     tmp_path: Path, connect: Open
 ) -> None:
-    server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
-    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    def start() -> tuple[ServerProcess, FaktoryWire]:
+        server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
+        return server, connect(to=url_of(*server.address_of("fwp"), None))
+
+    def again(server: ServerProcess) -> tuple[ServerProcess, FaktoryWire]:
+        server.kill()
+        server.close()
+        return start()
+
+    server, wire = start()
     same = compact(job("mail"))
     wire.send("\n".join([*[f"PUSH {same}"] * 3, f"PUSHB [{same},{same},{compact(job('mail', 2))}]"]))
     assert [wire.read() for _ in range(4)] == ["+OK", "+OK", "+OK", "${}"]
     assert length(wire, "mail") == 2
-    server.kill()
-    server.close()
-    server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
-    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    server, wire = again(server)
     wire.expect(f"PUSH {same}")
     assert length(wire, "mail") == 2
     assert fetch(wire, "mail")["jid"] == "mail-job-1"
     wire.expect(f"PUSH {same}")
     assert length(wire, "mail") == 1
     wire.expect('ACK {"jid":"mail-job-1"}')
-    server.kill()
-    server.close()
-    server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
-    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    server, wire = again(server)
     wire.expect(f"PUSH {same}")
     assert length(wire, "mail") == 1
     server.close()

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from anew.errors import CorruptRow
-from anew.store.topics import DeliveryStatus
+from anew.store.topics import DeliveryRow, DeliveryStatus
 from anew.topics import reading
 from anew.topics.documents import EVENTS
 from anew.topics.publishing import QUEUE
@@ -72,6 +72,14 @@ def two(topics: Topics, **document: Any) -> tuple[Subscribed, Subscribed]:
         topics.subscribe(A, delivery_policy=retry, **document),
         topics.subscribe(B, delivery_policy=retry),
     )
+
+
+def first_of_two(topics: Topics) -> DeliveryRow:
+    """Have two deliveries made; gives the first."""
+    two(topics)
+    topics.publish()
+    topics.turn()
+    return topics.deliveries()[0]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=list(DOCUMENTS))
@@ -158,10 +166,7 @@ def test_damaged_health_is_forgotten(topics: Damaged) -> None:
 
 
 def test_a_damaged_attempt_is_shown_as_one(topics: Damaged) -> None:
-    two(topics)
-    topics.publish()
-    topics.turn()
-    one, _ = topics.deliveries()
+    one = first_of_two(topics)
     topics.damage(f"UPDATE delivery_attempt SET document = x'ff' WHERE delivery = {one.id}")
     shown = topics.do(reading.deliveries(Selection(), -1, 10))["deliveries"]
     assert [view["last_attempt"]["outcome"] for view in shown] == ["unreadable", "delivered"]
@@ -169,10 +174,7 @@ def test_a_damaged_attempt_is_shown_as_one(topics: Damaged) -> None:
 
 
 def test_a_delivery_whose_status_is_none_is_shown_as_one_that_cannot_be_read(topics: Damaged) -> None:
-    two(topics)
-    topics.publish()
-    topics.turn()
-    one, _ = topics.deliveries()
+    one = first_of_two(topics)
     topics.damage(f"UPDATE delivery SET status = 99 WHERE id = {one.id}")
     shown = topics.do(reading.deliveries(Selection(), -1, 10))["deliveries"]
     assert [view["status"] for view in shown] == ["unreadable", "delivered"]
